@@ -7,10 +7,11 @@
 
 use crate::log::Log;
 use locks::{Mutex, MutexGuard};
+use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_setfl, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
 /// Most text that is kept for a client until it fetches it, bytes: the buffer of a driver has 1 MiB,
@@ -93,18 +94,11 @@ impl Printed {
     }
 
     fn of(descriptor: RawFd) -> io::Result<Self> {
-        // SAFETY: the name is a C string.
-        let file = unsafe { libc::memfd_create(c"printed".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and has no other owner.
-        let file = unsafe { File::from_raw_fd(file) };
+        let file = File::from(memfd_create(c"printed", MemfdFlags::CLOEXEC)?);
         // Writers append, regardless of what is read and given back meanwhile.
-        // SAFETY: plain system calls on an open descriptor.
-        let set = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) };
-        // SAFETY: as above; the other descriptor refers to the file from now on.
-        if set < 0 || unsafe { libc::dup2(file.as_raw_fd(), descriptor) } < 0 {
+        fcntl_setfl(&file, OFlags::APPEND)?;
+        // SAFETY: a plain system call on an open descriptor; the other one refers to the file from now on.
+        if unsafe { libc::dup2(file.as_raw_fd(), descriptor) } < 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(Self { file: Some(file), writers: Mutex::default() })
@@ -179,9 +173,9 @@ fn take(file: &File, read: &mut u64) -> (Vec<u8>, u64) {
         return (Vec::new(), 0);
     }
     *read = end;
-    let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: a plain system call on an open descriptor. If it fails, memory is kept for nothing.
-    unsafe { libc::fallocate(file.as_raw_fd(), hole, 0, end as i64) };
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    // If it fails, memory is kept for nothing.
+    let _ = fallocate(file, hole, 0, end);
     (text, all - bytes)
 }
 

@@ -8,6 +8,7 @@ use crate::device::RawEvent;
 use channel::system;
 use cuda_api::CudaError;
 use locks::{Mutex, MutexGuard};
+use rustix::rand::GetRandomFlags;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -73,9 +74,8 @@ pub struct Shared {
 /// A token that no process can guess.
 fn new_token() -> Result<Token, CudaError> {
     let mut bytes = [0u8; size_of::<Token>()];
-    // SAFETY: the buffer is writable for its length.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got != bytes.len() as isize {
+    let got = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty());
+    if got != Ok(bytes.len()) {
         return Err(CudaError::OPERATING_SYSTEM);
     }
     let (low, high) = bytes.split_at(8);

@@ -6,6 +6,7 @@
 
 use channel::message::{TRACE_CLIENTS_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart};
 use locks::{Mutex, MutexGuard};
+use rustix::time::ClockId;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +20,7 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// Time of CLOCK_MONOTONIC, ns.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the local is written.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let time = rustix::time::clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

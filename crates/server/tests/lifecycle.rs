@@ -9,9 +9,10 @@ use channel::region::{REGION_BYTES, Region, SessionEnd};
 use channel::request::*;
 use channel::ring::{Position, RingMemory};
 use cuda_api::{CUdeviceptr, CudaError};
+use rustix::process::{Resource, Rlimit};
 use server::Exit;
 use server::device::Driver;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -151,9 +152,8 @@ fn a_chunk_outlives_its_session_in_its_file() {
     drop(client);
     server.wait_for_clients(0);
     let mut seen = [0u8; 7];
-    // SAFETY: the buffer is writable for its length.
-    let read = unsafe { libc::pread(file.as_raw_fd(), seen.as_mut_ptr().cast(), 7, 500) };
-    assert_eq!((read, &seen), (7, b"durable"));
+    let read = rustix::io::pread(&file, &mut seen, 500);
+    assert_eq!((read, &seen), (Ok(7), b"durable"));
 }
 
 #[test]
@@ -321,18 +321,12 @@ fn there_is_a_last_client() {
     let (each, wanted) = (open() - before, server::window::CLIENTS_MAX as u64);
     drop(first);
     server.wait_for_clients(0);
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the local is written, then read.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
-        limit.rlim_cur = limit.rlim_max;
-        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-    }
-    if limit.rlim_cur < open() + each * wanted + 64 {
-        return eprintln!(
-            "left out: {} open files are too few for {wanted} clients",
-            limit.rlim_cur
-        );
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit { current: maximum, maximum };
+    rustix::process::setrlimit(Resource::Nofile, raised).expect("one's own limit");
+    let files = maximum.unwrap_or(u64::MAX);
+    if files < open() + each * wanted + 64 {
+        return eprintln!("left out: {} open files are too few for {wanted} clients", files);
     }
     let clients: Vec<Client> = (0..server::window::CLIENTS_MAX).map(|_| server.connect()).collect();
     let refused = Client::welcome(server.introduce()).err().expect("no window is left");

@@ -9,7 +9,6 @@ use cuda_api::extension::standard;
 use cuda_api::number::*;
 use cuda_api::{CUarray, CUdeviceptr, CUstream, CudaError};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use support::*;
@@ -49,9 +48,8 @@ fn memory_is_made_cleared_used_and_given_back() {
     assert_eq!(client.read(100, 12), b"hello device");
     // The fd is the memory.
     let mut seen = [0u8; 12];
-    // SAFETY: the buffer is writable for its length.
-    let read = unsafe { libc::pread(file.as_raw_fd(), seen.as_mut_ptr().cast(), 12, 100) };
-    assert_eq!((read, &seen), (12, b"hello device"));
+    let read = rustix::io::pread(&file, &mut seen, 100);
+    assert_eq!((read, &seen), (Ok(12), b"hello device"));
     client.chunk(4 * MIB, 2 * MIB).unwrap();
     assert_eq!(server.status().clients[0].memory_bytes, 4 * MIB);
     let (result, words) = client.ask(&MemoryInfo { device: 0 });
@@ -63,9 +61,8 @@ fn memory_is_made_cleared_used_and_given_back() {
     assert_eq!(client.call(&ChunkRelease { address }), Err(CudaError::INVALID_VALUE));
     assert_eq!(server.status().clients[0].memory_bytes, 2 * MIB);
     // What the fd stands for outlives the mapping.
-    // SAFETY: the buffer is writable for its length.
-    let read = unsafe { libc::pread(file.as_raw_fd(), seen.as_mut_ptr().cast(), 12, 100) };
-    assert_eq!((read, &seen), (12, b"hello device"));
+    let read = rustix::io::pread(&file, &mut seen, 100);
+    assert_eq!((read, &seen), (Ok(12), b"hello device"));
     client.write(4 * MIB, b"x");
     assert_eq!(client.error(), Ok(()));
 }

@@ -2,16 +2,18 @@
 //!
 //! Where an array lies is the provider's alone: nothing here has an address.
 
+use super::copy_box::CheckedCopy;
+use super::safe_calls::Owned;
 use super::share::{gone, made};
 use super::{ContextCall, Share};
 use cuda_api::array::{self, ArrayShape};
 use cuda_api::constants::memory_type;
 use cuda_api::{
-    BoxCopy, CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D,
-    CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray,
-    CUresult, CopyEnd, CudaError,
+    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_DESC,
+    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray, CUresult, CopyEnd,
+    CudaError,
 };
-use std::ptr;
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 /// Zeros written to an array at a time, bytes.
@@ -20,7 +22,7 @@ const ZEROS_BYTES_MAX: u64 = 4 << 20;
 /// An array, or a level of a mipmapped one.
 pub struct Array {
     share: Rc<Share>,
-    raw: CUarray,
+    raw: Owned<CUarray>,
     shape: ArrayShape,
     descriptor: CUDA_ARRAY3D_DESCRIPTOR,
     /// What a level is of, which is there as long as it.
@@ -34,9 +36,8 @@ impl Array {
     /// Those of [`ArrayShape::of`] and of the provider.
     pub fn new(share: &Rc<Share>, descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<Self, CudaError> {
         let shape = ArrayShape::of(descriptor)?;
-        let mut raw = CUarray::NULL;
-        // SAFETY: the local is written, the descriptor is read during the call.
-        unsafe { share.device().table().cuArray3DCreate_v2(&mut raw, descriptor)? };
+        let mut raw = Owned::default();
+        share.device().calls().cuArray3DCreate_v2(&mut raw, descriptor)?;
         made(&share.counts.arrays);
         let descriptor = *descriptor;
         let array = Self { share: share.clone(), raw, shape, descriptor, whole: None };
@@ -52,24 +53,13 @@ impl Array {
         let ArrayShape { width_bytes, rows, slices, .. } = self.shape;
         let rows_max = (ZEROS_BYTES_MAX / width_bytes).clamp(1, rows);
         let zeros = vec![0u8; (width_bytes * rows_max) as usize];
-        let t = self.share.device().table();
+        let calls = self.share.device().calls();
         for (slice, row) in (0..slices)
             .flat_map(|slice| (0..rows).step_by(rows_max as usize).map(move |row| (slice, row)))
         {
-            let (to, extent) = ([0, row, slice], [width_bytes, rows_max.min(rows - row), 1]);
-            let source = CopyEnd {
-                memory_type: memory_type::HOST,
-                host: zeros.as_ptr().addr() as u64,
-                pitch: width_bytes as usize,
-                height: extent[1] as usize,
-                ..CopyEnd::default()
-            };
-            let extent = extent.map(|n: u64| n as usize);
-            let copy = BoxCopy { destination: self.end(to), source, extent };
-            let copy = CUDA_MEMCPY3D::from(&copy);
-            // SAFETY: the array is alive and holds the box; as many zeros are there, and the copy
-            // is done when the call returns.
-            unsafe { t.cuMemcpy3D_v2(&copy)? };
+            let (to, rows) = ([0, row, slice], rows_max.min(rows - row));
+            let zeros = &zeros[..(width_bytes * rows) as usize];
+            calls.cuMemcpy3D_v2(&CheckedCopy::of_rows(self, to, zeros, width_bytes))?;
         }
         Ok(())
     }
@@ -78,7 +68,7 @@ impl Array {
     pub(super) fn end(&self, offset: [u64; 3]) -> CopyEnd {
         CopyEnd {
             memory_type: memory_type::ARRAY,
-            array: self.raw,
+            array: self.raw.live().raw(),
             offset: offset.map(|n| n as usize),
             ..CopyEnd::default()
         }
@@ -108,11 +98,8 @@ impl Array {
     pub fn requirements(&self) -> Result<(u64, u64), CudaError> {
         let mut answer = CUDA_ARRAY_MEMORY_REQUIREMENTS::default();
         let device = self.share.device();
-        // SAFETY: the local is written, the array is alive.
-        unsafe {
-            let t = device.table();
-            t.cuArrayGetMemoryRequirements(&mut answer, self.raw, device.ordinal())?;
-        }
+        let (calls, array) = (device.calls(), self.raw.live());
+        calls.cuArrayGetMemoryRequirements(&mut answer, array, device.ordinal())?;
         Ok((answer.size as u64, answer.alignment as u64))
     }
 }
@@ -120,10 +107,9 @@ impl Array {
 impl Drop for Array {
     fn drop(&mut self) {
         if self.whole.is_none() {
-            // SAFETY: the array is alive and this is its last use.
-            let result = self.share.synchronising(ContextCall::DestroyArray, || unsafe {
-                self.share.device().table().cuArrayDestroy(self.raw)
-            });
+            let (calls, raw) = (self.share.device().calls(), self.raw.take());
+            let result =
+                self.share.synchronising(ContextCall::DestroyArray, || calls.cuArrayDestroy(raw));
             gone(&self.share.counts.arrays, result);
         }
     }
@@ -132,7 +118,7 @@ impl Drop for Array {
 /// A mipmapped array.
 pub struct MipmappedArray {
     share: Rc<Share>,
-    raw: CUmipmappedArray,
+    raw: Owned<CUmipmappedArray>,
     descriptor: CUDA_ARRAY3D_DESCRIPTOR,
     levels: u32,
 }
@@ -150,10 +136,8 @@ impl MipmappedArray {
     ) -> Result<Rc<Self>, CudaError> {
         ArrayShape::of(descriptor)?;
         let levels = levels.clamp(1, array::levels_max(descriptor));
-        let mut raw = CUmipmappedArray::NULL;
-        let t = share.device().table();
-        // SAFETY: the local is written, the descriptor is read during the call.
-        unsafe { t.cuMipmappedArrayCreate(&mut raw, descriptor, levels)? };
+        let mut raw = Owned::default();
+        share.device().calls().cuMipmappedArrayCreate(&mut raw, descriptor, levels)?;
         made(&share.counts.arrays);
         let mipmapped =
             Rc::new(Self { share: share.clone(), raw, descriptor: *descriptor, levels });
@@ -177,8 +161,12 @@ impl MipmappedArray {
         let descriptor = array::level_of(&self.descriptor, level);
         let shape = ArrayShape::of(&descriptor)?;
         let mut raw = CUarray::NULL;
-        // SAFETY: the local is written, the array is alive.
-        unsafe { self.share.device().table().cuMipmappedArrayGetLevel(&mut raw, self.raw, level)? };
+        let whole = self.raw.live().raw();
+        // SAFETY: the local is written, the array is alive; the level keeps it, with which it goes.
+        let raw = unsafe {
+            self.share.device().table().cuMipmappedArrayGetLevel(&mut raw, whole, level)?;
+            Owned::new_unchecked(raw)
+        };
         let (share, whole) = (self.share.clone(), Some(self.clone()));
         Ok(Array { share, raw, shape, descriptor, whole })
     }
@@ -187,21 +175,18 @@ impl MipmappedArray {
     pub fn requirements(&self) -> Result<(u64, u64), CudaError> {
         let mut answer = CUDA_ARRAY_MEMORY_REQUIREMENTS::default();
         let device = self.share.device();
-        // SAFETY: the local is written, the array is alive.
-        unsafe {
-            let t = device.table();
-            t.cuMipmappedArrayGetMemoryRequirements(&mut answer, self.raw, device.ordinal())?;
-        }
+        let (calls, array) = (device.calls(), self.raw.live());
+        calls.cuMipmappedArrayGetMemoryRequirements(&mut answer, array, device.ordinal())?;
         Ok((answer.size as u64, answer.alignment as u64))
     }
 }
 
 impl Drop for MipmappedArray {
     fn drop(&mut self) {
-        // SAFETY: the array is alive and this is its last use: its levels hold it.
-        let result = self.share.synchronising(ContextCall::DestroyArray, || unsafe {
-            self.share.device().table().cuMipmappedArrayDestroy(self.raw)
-        });
+        let (calls, raw) = (self.share.device().calls(), self.raw.take());
+        let result = self
+            .share
+            .synchronising(ContextCall::DestroyArray, || calls.cuMipmappedArrayDestroy(raw));
         gone(&self.share.counts.arrays, result);
     }
 }
@@ -217,19 +202,30 @@ pub enum Shown<'a> {
     Memory(CUDA_RESOURCE_DESC),
 }
 
-impl Shown<'_> {
-    fn describe(&self) -> CUDA_RESOURCE_DESC {
+/// What an object shows, as the provider takes it.
+pub(super) struct CheckedResource<'a>(CUDA_RESOURCE_DESC, PhantomData<&'a Array>);
+
+impl CheckedResource<'_> {
+    /// The description, while this is there.
+    pub(super) fn get(&self) -> &CUDA_RESOURCE_DESC {
+        &self.0
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn describe(&self) -> CheckedResource<'a> {
         use cuda_api::constants::resource_type::{ARRAY, MIPMAPPED_ARRAY};
         let of_handle = |kind, handle: usize| {
             let mut described = CUDA_RESOURCE_DESC { resType: kind, ..Default::default() };
             described.resource[0] = handle as u64;
             described
         };
-        match self {
-            Self::Array(array) => of_handle(ARRAY, array.raw.0),
-            Self::Mipmapped(mipmapped) => of_handle(MIPMAPPED_ARRAY, mipmapped.raw.0),
+        let described = match self {
+            Self::Array(array) => of_handle(ARRAY, array.raw.live().raw().0),
+            Self::Mipmapped(mipmapped) => of_handle(MIPMAPPED_ARRAY, mipmapped.raw.live().raw().0),
             Self::Memory(described) => *described,
-        }
+        };
+        CheckedResource(described, PhantomData)
     }
 }
 
@@ -237,7 +233,7 @@ impl Shown<'_> {
 /// it reads what it must not rely on, as with a pointer.
 pub struct ImageObject {
     share: Rc<Share>,
-    handle: u64,
+    handle: Owned<u64>,
     is_surface: bool,
 }
 
@@ -249,30 +245,24 @@ impl ImageObject {
         texture: &CUDA_TEXTURE_DESC,
         view: Option<&CUDA_RESOURCE_VIEW_DESC>,
     ) -> Result<Self, CudaError> {
-        let (resource, view) = (shown.describe(), view.map_or(ptr::null(), ptr::from_ref));
+        let (calls, resource) = (share.device().calls(), shown.describe());
         Self::made_by(share, false, |handle| {
-            // SAFETY: the local is written; the descriptions are read during the call, of which
-            // the view may be NULL; arrays are alive, memory is the session's.
-            unsafe { share.device().table().cuTexObjectCreate(handle, &resource, texture, view) }
+            calls.cuTexObjectCreate(handle, &resource, texture, view)
         })
     }
 
     /// Makes a surface object.
     pub fn surface(share: &Rc<Share>, shown: Shown<'_>) -> Result<Self, CudaError> {
-        let resource = shown.describe();
-        Self::made_by(share, true, |handle| {
-            // SAFETY: the local is written; the description is read during the call; an array in
-            // it is alive.
-            unsafe { share.device().table().cuSurfObjectCreate(handle, &resource) }
-        })
+        let (calls, resource) = (share.device().calls(), shown.describe());
+        Self::made_by(share, true, |handle| calls.cuSurfObjectCreate(handle, &resource))
     }
 
     fn made_by(
         share: &Rc<Share>,
         is_surface: bool,
-        make: impl FnOnce(&mut u64) -> CUresult,
+        make: impl FnOnce(&mut Owned<u64>) -> CUresult,
     ) -> Result<Self, CudaError> {
-        let mut handle = 0;
+        let mut handle = Owned::default();
         make(&mut handle)?;
         made(&share.counts.objects);
         Ok(Self { share: share.clone(), handle, is_surface })
@@ -280,7 +270,7 @@ impl ImageObject {
 
     /// The provider's handle, which kernels know it by.
     pub fn handle(&self) -> u64 {
-        self.handle
+        self.handle.live().raw()
     }
 
     /// True for a surface object.
@@ -291,12 +281,10 @@ impl ImageObject {
 
 impl Drop for ImageObject {
     fn drop(&mut self) {
-        let t = self.share.device().table();
+        let (calls, handle) = (self.share.device().calls(), self.handle.take());
         let result = match self.is_surface {
-            // SAFETY: the object is alive and this is its last use.
-            true => unsafe { t.cuSurfObjectDestroy(self.handle) },
-            // SAFETY: as above.
-            false => unsafe { t.cuTexObjectDestroy(self.handle) },
+            true => calls.cuSurfObjectDestroy(handle),
+            false => calls.cuTexObjectDestroy(handle),
         };
         gone(&self.share.counts.objects, result);
     }

@@ -8,6 +8,7 @@
 //! others, now or later: see [`SharedFunctions`]; preferences of caches, which change no result, are not
 //! passed on (`Function::set_attribute`, `Function::set_cache`).
 
+use super::safe_calls::{Live, Owned};
 use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
 use channel::request::CodeWords;
@@ -88,7 +89,7 @@ type SharedFunctions = Mutex<HashMap<usize, DynamicMemory>>;
 /// A module that several clients use.
 #[derive(Debug)]
 pub struct SharedCode {
-    raw: CUmodule,
+    raw: Owned<CUmodule>,
     key: CodeKey,
     log: BuildLog,
     functions: SharedFunctions,
@@ -101,7 +102,7 @@ pub struct SharedCode {
 impl SharedCode {
     /// A module with variables, loaded by its first user.
     pub(super) fn with_variables(
-        raw: CUmodule,
+        raw: Owned<CUmodule>,
         key: CodeKey,
         log: BuildLog,
         (variables, charged_bytes): (FirstValues, u64),
@@ -119,9 +120,9 @@ impl SharedCode {
         &self.variables
     }
 
-    /// The provider's handle.
-    pub(super) fn raw(&self) -> CUmodule {
-        self.raw
+    /// The provider's handle, while this is there.
+    pub(super) fn live(&self) -> Live<'_, CUmodule> {
+        self.raw.live()
     }
 
     /// By what it is found.
@@ -246,7 +247,7 @@ impl CodeCache {
         key: CodeKey,
         bytes: u64,
         mut ends: impl FnMut() -> bool,
-        load: impl FnOnce() -> (Result<CUmodule, CudaError>, BuildLog),
+        load: impl FnOnce() -> (Result<Owned<CUmodule>, CudaError>, BuildLog),
     ) -> (Result<Arc<SharedCode>, CudaError>, BuildLog) {
         let slot = self
             .slots
@@ -367,7 +368,7 @@ impl CodeCache {
 
     /// Takes out what no client uses, the longest unused first, until what is left of it has at most
     /// so many bytes. The caller unloads it.
-    pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<CUmodule> {
+    pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<Owned<CUmodule>> {
         let (mut slots, mut idle) = (self.slots.lock(), self.idle.lock());
         // Of modules with variables no key: there may be several of one image.
         let mut unused: Vec<(u64, u64, Option<CodeKey>)> = slots
@@ -391,7 +392,8 @@ impl CodeCache {
                     at.map(|at| idle.remove(at).code)
                 }
             };
-            taken.extend(code.map(|code| code.raw()));
+            // It has no other user, or it would not be unused.
+            taken.extend(code.and_then(Arc::into_inner).map(|code| code.raw));
         }
         taken
     }
@@ -401,8 +403,9 @@ impl CodeCache {
 mod tests {
     use super::*;
 
-    fn module(number: usize) -> CUmodule {
-        CUmodule(number)
+    fn module(number: usize) -> Owned<CUmodule> {
+        // SAFETY: no provider gets it.
+        unsafe { Owned::new_unchecked(CUmodule(number)) }
     }
 
     fn key(name: &str) -> CodeKey {
@@ -468,7 +471,7 @@ mod tests {
         assert_eq!(cache.idle_counts(), [(key("a"), 2)].into());
         assert!(cache.take_idle(&key("b")).is_none(), "it is another image");
         let taken = cache.take_idle(&key("a")).expect("one that waits");
-        assert_eq!((taken.code.raw(), cache.hits()), (module(3), 1), "the last used");
+        assert_eq!((taken.code.live(), cache.hits()), (module(3).live(), 1), "the last used");
         assert!(!taken.is_fresh);
         cache.keep_idle(taken.code, 10, false);
         assert_eq!(cache.take_unused(20), [module(1)]);

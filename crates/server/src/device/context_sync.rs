@@ -24,6 +24,7 @@ mod turns;
 use super::in_flight::{InFlight, STALLED_AFTER, Submissions};
 use cuda_api::CUstream;
 use locks::{Mutex, MutexGuard};
+use rustix::thread::{MembarrierCommand, membarrier};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
@@ -742,13 +743,10 @@ impl Drop for Held<'_> {
 
 /// A memory barrier in every thread of the process, so that what is frequent needs none.
 fn barrier_in_all_threads() {
-    const REGISTER: libc::c_long = 1 << 4;
-    const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
     static REGISTERED: OnceLock<bool> = OnceLock::new();
-    // SAFETY: the call takes values.
-    let call =
-        |command: libc::c_long| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
-    if !*REGISTERED.get_or_init(|| call(REGISTER)) || !call(PRIVATE_EXPEDITED) {
+    let call = |command| membarrier(command).is_ok();
+    let register = || call(MembarrierCommand::RegisterPrivateExpedited);
+    if !*REGISTERED.get_or_init(register) || !call(MembarrierCommand::PrivateExpedited) {
         // A kernel without it: by then every processor has passed a barrier of its own.
         std::thread::sleep(HOLD_MAX);
     }

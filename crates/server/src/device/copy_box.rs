@@ -3,7 +3,7 @@
 use super::{Array, CheckedRange, GraphBuilder, Stream};
 use cuda_api::constants::memory_type;
 use cuda_api::{BoxCopy, CUDA_MEMCPY3D, CUdeviceptr, CUresult, CopyEnd};
-use std::ptr;
+use std::marker::PhantomData;
 
 /// One side of a copy of a box.
 #[derive(Clone, Copy)]
@@ -44,36 +44,55 @@ impl BoxSide<'_> {
     }
 }
 
-/// A copy as the provider is told of it.
-fn describe(to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUDA_MEMCPY3D {
-    let (destination, source) = (to.describe(), from.describe());
-    let extent = extent.map(|n| n as usize);
-    CUDA_MEMCPY3D::from(&BoxCopy { destination, source, extent })
+/// A copy as the provider takes it: ranges that cover the whole box and belong to the session, and arrays
+/// that are alive and hold it.
+pub(super) struct CheckedCopy<'a>(CUDA_MEMCPY3D, PhantomData<&'a Array>);
+
+impl<'a> CheckedCopy<'a> {
+    fn new(to: BoxSide<'a>, from: BoxSide<'a>, extent: [u64; 3]) -> Self {
+        let (destination, source) = (to.describe(), from.describe());
+        let extent = extent.map(|n| n as usize);
+        Self(CUDA_MEMCPY3D::from(&BoxCopy { destination, source, extent }), PhantomData)
+    }
+
+    /// A copy of whole rows of a slice to an array, which has them, from bytes of this process.
+    pub(super) fn of_rows(to: &'a Array, at: [u64; 3], rows: &'a [u8], row_bytes: u64) -> Self {
+        let (row_bytes, all) = (row_bytes as usize, rows.len());
+        let source = CopyEnd {
+            memory_type: memory_type::HOST,
+            host: rows.as_ptr().addr() as u64,
+            pitch: row_bytes,
+            height: all / row_bytes,
+            ..CopyEnd::default()
+        };
+        let extent = [row_bytes, all / row_bytes, 1];
+        let copy = BoxCopy { destination: to.end(at), source, extent };
+        Self(CUDA_MEMCPY3D::from(&copy), PhantomData)
+    }
+
+    /// The description, while this is there.
+    pub(super) fn get(&self) -> &CUDA_MEMCPY3D {
+        &self.0
+    }
 }
 
 impl Stream {
     /// Copies a box: bytes of a row, rows of a slice, slices.
     pub fn copy_box(&self, to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUresult {
-        let copy = describe(to, from, extent);
-        self.share().submission_time().of(|| {
-            // SAFETY: the stream is alive, `copy` is read during the call; ranges, which cover the
-            // whole box, are the session's (CheckedRange), and arrays are alive and hold the box.
-            unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) }
-        })
+        let copy = CheckedCopy::new(to, from, extent);
+        let calls = self.share().device().calls();
+        self.share().submission_time().of(|| calls.cuMemcpy3DAsync_v2(&copy, self.live()))
     }
 }
 
 impl GraphBuilder {
     /// Adds a copy of a box, as [`Stream::copy_box`].
     pub fn add_copy(&mut self, to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUresult {
-        let copy = describe(to, from, extent);
-        let context = self.share().device().context();
-        // SAFETY: graph and context are alive, `copy` is read during the call; ranges, which cover
-        // the whole box, are the session's (CheckedRange), which checks them again should it give
-        // memory back; arrays hold the box, and the session drops the graph before they go. The
-        // local is written.
-        self.add(|t, graph, node| unsafe {
-            t.cuGraphAddMemcpyNode(node, graph, ptr::null(), 0, &copy, context)
+        // The session checks ranges again should it give memory back, and drops the graph before its arrays.
+        let copy = CheckedCopy::new(to, from, extent);
+        let device = self.share().device().clone();
+        self.add(|calls, graph, node| {
+            calls.cuGraphAddMemcpyNode(node, graph, &copy, device.context())
         })
     }
 }

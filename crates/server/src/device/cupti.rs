@@ -6,11 +6,13 @@
 //! ahead of the device: so records are read some time later, and those without times say nothing.
 //! Records come by two functions that the library calls back, which know nothing but this file's buffers.
 
+use super::library::Library;
 use super::{Device, Stream};
 use cuda_api::environment::OPENMPS_CUPTI;
 use locks::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
@@ -75,10 +77,10 @@ const _: () = assert!(mem::offset_of!(RawKernel, name) == 104);
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Completed = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-type TakeNumber = unsafe extern "C" fn(u32) -> u32;
+type TakeNumber = extern "C" fn(u32) -> u32;
 type NextRecord = unsafe extern "C" fn(*mut u8, usize, *mut *mut RawKernel) -> u32;
 type StreamId = unsafe extern "C" fn(*mut c_void, usize, u8, *mut u32) -> u32;
-type Register = unsafe extern "C" fn(Request, Completed) -> u32;
+type Register = extern "C" fn(Request, Completed) -> u32;
 
 /// The functions, with the signatures of `cupti_activity.h`.
 struct Functions {
@@ -262,35 +264,33 @@ impl Cupti {
 
     /// Opens a window: each kernel that is launched from now on is recorded.
     pub fn begin(&self) -> Result<(), u32> {
-        // SAFETY: takes a value.
-        answer(unsafe { (self.functions.enable)(CONCURRENT_KERNEL) })
+        answer((self.functions.enable)(CONCURRENT_KERNEL))
     }
 
     /// Closes the window: what is launched from now on is not recorded.
     pub fn end(&self) -> Result<(), u32> {
-        // SAFETY: both take values. What is complete is handed over first, lest closing loses it; what
-        // is not handed over now comes with `read`.
-        unsafe {
-            let _ = (self.functions.flush_all)(FLUSH_COMPLETE);
-            answer((self.functions.disable)(CONCURRENT_KERNEL))
-        }
+        // What is complete is handed over first, lest closing loses it; what is not handed over now comes
+        // with `read`.
+        let _ = (self.functions.flush_all)(FLUSH_COMPLETE);
+        answer((self.functions.disable)(CONCURRENT_KERNEL))
     }
 
     /// What was recorded in a window that is closed and began `longest` ago. To be called when its kernels
     /// have ended.
     pub fn read(&self, longest: Duration) -> Result<WindowRecords, u32> {
-        // SAFETY: takes a value.
-        let flushed = unsafe { (self.functions.flush_all)(FLUSH_FORCED) };
+        let flushed = (self.functions.flush_all)(FLUSH_FORCED);
         let mut records = Vec::new();
         for (buffer, valid) in mem::take(&mut *full()) {
             let buffer = ptr::with_exposed_provenance_mut::<u8>(buffer);
             let mut record = ptr::null_mut();
             // SAFETY: the buffer has so many bytes of records, which the library wrote.
             while unsafe { (self.functions.next_record)(buffer, valid, &mut record) } == 0 {
-                // SAFETY: a record is as long as its kind says, and every kind begins with its number.
-                if !record.is_null() && unsafe { (*record).kind } == CONCURRENT_KERNEL {
-                    // SAFETY: as above; the name is a C string of the library's.
-                    records.push(unsafe { kernel(&ptr::read_unaligned(record)) });
+                // SAFETY: a record is as long as its kind says, and every kind begins with its number; a
+                // kernel's name is a C string of the library's.
+                unsafe {
+                    if !record.is_null() && (*record).kind == CONCURRENT_KERNEL {
+                        records.push(kernel(&ptr::read_unaligned(record)));
+                    }
                 }
             }
             free(buffer);
@@ -337,25 +337,14 @@ unsafe fn kernel(raw: &RawKernel) -> KernelRecord {
 
 fn open(place: &OsString) -> Result<Cupti, String> {
     let path = CString::new(place.clone().into_vec()).map_err(|error| error.to_string())?;
-    // SAFETY: a C string. The library's initialisers run: it is the installation's, or was named.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if handle.is_null() {
-        // SAFETY: dlerror gives NULL or a C string that is good until the next call here.
-        let reason = unsafe { libc::dlerror() };
-        // SAFETY: checked for NULL.
-        let reason = (!reason.is_null()).then(|| unsafe { CStr::from_ptr(reason) });
-        return Err(reason.map_or("cannot be loaded".into(), |r| r.to_string_lossy().into_owned()));
-    }
-    let symbol = |name: &CStr| {
-        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-        match address.is_null() {
-            true => Err(format!("{} has no {}", path.to_string_lossy(), name.to_string_lossy())),
-            false => Ok(address),
-        }
-    };
+    // SAFETY: the library is the installation's, or was named.
+    let library = unsafe { Library::load(path)? };
+    // It stays loaded for good.
+    let library = ManuallyDrop::new(library);
+    let symbol = |name: &CStr| library.find(name);
     // SAFETY: the functions have these signatures in every version of `cupti_activity.h` that has
-    // them, and the library stays loaded.
+    // them, and the library stays loaded. Those that are safe to call take any number, or functions that
+    // are there for good and do what the header asks of them.
     let functions = unsafe {
         Functions {
             enable: mem::transmute::<*mut c_void, TakeNumber>(symbol(c"cuptiActivityEnable")?),
@@ -370,8 +359,7 @@ fn open(place: &OsString) -> Result<Cupti, String> {
             )?),
         }
     };
-    // SAFETY: both functions are there for good and do what the header asks of them.
-    match unsafe { (functions.register)(wanted, completed) } {
+    match (functions.register)(wanted, completed) {
         0 => Ok(Cupti { functions }),
         error => Err(format!("cuptiActivityRegisterCallbacks answered {error}")),
     }

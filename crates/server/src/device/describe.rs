@@ -1,9 +1,10 @@
 //! Devices as a provider describes them, without a context on any.
 
-use super::{DeviceError, green, step, text};
+use super::safe_calls::SafeCalls;
+use super::{DeviceError, Driver, green, step, text};
 use channel::message::{self, DEVICE_ATTRIBUTES, DEVICES_MAX, Devices, PEER_ATTRIBUTES, Peer};
 use cuda_api::attributes::COMPUTE_MODE;
-use cuda_api::{CUdevice, CUuuid, CudaError, DriverTable};
+use cuda_api::{CUdevice, CUuuid, CudaError};
 use std::ffi::c_int;
 
 /// Longest name of a device asked for, bytes.
@@ -35,29 +36,18 @@ impl DeviceInfo {
     }
 
     /// Asks a provider that is initialised.
-    pub(super) fn read(t: &DriverTable, ordinal: CUdevice) -> Result<Self, DeviceError> {
+    pub(super) fn read(calls: SafeCalls, ordinal: CUdevice) -> Result<Self, DeviceError> {
         let mut name = [0u8; NAME_BYTES_MAX];
         let mut pci = [0u8; PCI_BUS_ID_BYTES_MAX];
-        let uuid = uuid_of(t, ordinal)?;
+        let uuid = uuid_of(calls, ordinal)?;
         let mut bytes = 0usize;
-        // SAFETY: each function writes to the local it is given, buffers up to the length that goes
-        // with them.
-        unsafe {
-            step(
-                "cuDeviceGetName",
-                t.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, ordinal),
-            )?;
-            step("cuDeviceTotalMem", t.cuDeviceTotalMem_v2(&mut bytes, ordinal))?;
-            step(
-                "cuDeviceGetPCIBusId",
-                t.cuDeviceGetPCIBusId(pci.as_mut_ptr().cast(), pci.len() as c_int, ordinal),
-            )?;
-        }
+        step("cuDeviceGetName", calls.cuDeviceGetName(&mut name, ordinal))?;
+        step("cuDeviceTotalMem", calls.cuDeviceTotalMem_v2(&mut bytes, ordinal))?;
+        step("cuDeviceGetPCIBusId", calls.cuDeviceGetPCIBusId(&mut pci, ordinal))?;
         let mut attributes = [0; DEVICE_ATTRIBUTES];
         for (number, value) in attributes.iter_mut().enumerate() {
             let mut answer = 0;
-            // SAFETY: the local is written.
-            if unsafe { t.cuDeviceGetAttribute(&mut answer, number as u32, ordinal) }.is_ok() {
+            if calls.cuDeviceGetAttribute(&mut answer, number as u32, ordinal).is_ok() {
                 *value = answer;
             }
         }
@@ -67,7 +57,7 @@ impl DeviceInfo {
             memory_bytes: bytes as u64,
             pci_bus_id: text(&pci),
             attributes,
-            sm_groups: green::groups_of_sms(t, ordinal).unwrap_or(0),
+            sm_groups: green::groups_of_sms(calls, ordinal).unwrap_or(0),
         })
     }
 }
@@ -87,43 +77,40 @@ impl From<DeviceInfo> for message::Device {
 }
 
 /// Describes all devices of a provider, and what each can do with the others. Makes no context.
-pub fn describe_all(t: &DriverTable) -> Result<Devices, DeviceError> {
-    let driver_version = initialise(t)?;
-    let count = device_count(t)?.min(DEVICES_MAX as CUdevice);
+pub fn describe_all(driver: Driver) -> Result<Devices, DeviceError> {
+    let calls = SafeCalls(driver.table);
+    let driver_version = initialise(calls)?;
+    let count = device_count(calls)?.min(DEVICES_MAX as CUdevice);
     let mut devices = Vec::new();
     for ordinal in 0..count {
-        let mut device = message::Device::from(DeviceInfo::read(t, ordinal)?);
-        device.peers = (0..count).map(|other| peer(t, ordinal, other)).collect();
+        let mut device = message::Device::from(DeviceInfo::read(calls, ordinal)?);
+        device.peers = (0..count).map(|other| peer(calls, ordinal, other)).collect();
         devices.push(device);
     }
     Ok(Devices { driver_version, devices })
 }
 
 /// Initialises a provider. Returns its CUDA version.
-pub(super) fn initialise(t: &DriverTable) -> Result<c_int, DeviceError> {
+pub(super) fn initialise(calls: SafeCalls) -> Result<c_int, DeviceError> {
     let mut version = 0;
-    // SAFETY: cuInit takes a value, the other one writes to the local.
-    unsafe {
-        step("cuInit", t.cuInit(0))?;
-        step("cuDriverGetVersion", t.cuDriverGetVersion(&mut version))?;
-    }
+    step("cuInit", calls.cuInit(0))?;
+    step("cuDriverGetVersion", calls.cuDriverGetVersion(&mut version))?;
     Ok(version)
 }
 
 /// The device with this UUID.
-pub(super) fn ordinal_of(t: &DriverTable, wanted: CUuuid) -> Result<CUdevice, DeviceError> {
-    for ordinal in 0..device_count(t)? {
-        if uuid_of(t, ordinal)? == wanted {
+pub(super) fn ordinal_of(calls: SafeCalls, wanted: CUuuid) -> Result<CUdevice, DeviceError> {
+    for ordinal in 0..device_count(calls)? {
+        if uuid_of(calls, ordinal)? == wanted {
             return Ok(ordinal);
         }
     }
     step("the search for the device's UUID", Err(CudaError::INVALID_DEVICE)).map(|()| 0)
 }
 
-pub(super) fn device_count(t: &DriverTable) -> Result<CUdevice, DeviceError> {
+pub(super) fn device_count(calls: SafeCalls) -> Result<CUdevice, DeviceError> {
     let mut count = 0;
-    // SAFETY: the local is written.
-    step("cuDeviceGetCount", unsafe { t.cuDeviceGetCount(&mut count) })?;
+    step("cuDeviceGetCount", calls.cuDeviceGetCount(&mut count))?;
     Ok(count)
 }
 
@@ -133,34 +120,28 @@ impl super::Device {
         /// CU_COMPUTEMODE_PROHIBITED.
         const PROHIBITED: i32 = 2;
         let mut mode = 0;
-        // SAFETY: the local is written.
-        let asked =
-            unsafe { self.table().cuDeviceGetAttribute(&mut mode, COMPUTE_MODE, self.ordinal()) };
+        let asked = self.calls().cuDeviceGetAttribute(&mut mode, COMPUTE_MODE, self.ordinal());
         asked.is_ok() && mode == PROHIBITED
     }
 }
 
-fn uuid_of(t: &DriverTable, ordinal: CUdevice) -> Result<CUuuid, DeviceError> {
+fn uuid_of(calls: SafeCalls, ordinal: CUdevice) -> Result<CUuuid, DeviceError> {
     let mut uuid = CUuuid::default();
-    // SAFETY: the local is written.
-    unsafe {
-        step("cuDeviceGetUuid", t.cuDeviceGetUuid_v2(&mut uuid, ordinal))
-            .or_else(|_| step("cuDeviceGetUuid", t.cuDeviceGetUuid(&mut uuid, ordinal)))?;
-    }
+    step("cuDeviceGetUuid", calls.cuDeviceGetUuid_v2(&mut uuid, ordinal))
+        .or_else(|_| step("cuDeviceGetUuid", calls.cuDeviceGetUuid(&mut uuid, ordinal)))?;
     Ok(uuid)
 }
 
 /// What a device can do with another one's memory; zeros for itself, and where the provider does
 /// not say.
-fn peer(t: &DriverTable, from: CUdevice, to: CUdevice) -> Peer {
+fn peer(calls: SafeCalls, from: CUdevice, to: CUdevice) -> Peer {
     let mut peer = Peer::default();
     if from == to {
         return peer;
     }
     for (place, value) in peer.attributes.iter_mut().enumerate().take(PEER_ATTRIBUTES) {
         let mut answer = 0;
-        // SAFETY: the local is written.
-        let asked = unsafe { t.cuDeviceGetP2PAttribute(&mut answer, place as u32 + 1, from, to) };
+        let asked = calls.cuDeviceGetP2PAttribute(&mut answer, place as u32 + 1, from, to);
         if asked.is_ok() {
             *value = answer;
         }

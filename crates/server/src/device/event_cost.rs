@@ -8,9 +8,11 @@
 //! the kernel's. A kernel that does nothing for some microseconds goes before: the device has all of the
 //! rest when it begins with it. A device that had no work is slower at first, so it gets some.
 
+use super::safe_calls::Owned;
 use super::{Device, Event, Function, LaunchShape, Module, Share, Stream};
 use cuda_api::attributes::CLOCK_RATE;
 use cuda_api::{CUmodule, CUresult, CudaError};
+use locks::Mutex;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,7 +72,7 @@ const ONE_WARP: LaunchShape = LaunchShape {
 
 /// Kernels that help to time others.
 pub(super) struct TimingKernels {
-    module: CUmodule,
+    module: Mutex<Owned<CUmodule>>,
     empty: Function,
     delay: Function,
     /// Of the device's clock, as it says itself.
@@ -87,12 +89,12 @@ impl TimingKernels {
         let khz = device.info().attributes.get(CLOCK_RATE as usize).copied().unwrap_or(0);
         // A device that says nothing is taken for one of 1 GHz.
         let khz = u64::try_from(khz).ok().filter(|khz| *khz > 0).unwrap_or(1_000_000);
-        Ok(Self { module, empty, delay, khz })
+        Ok(Self { module: Mutex::new(module), empty, delay, khz })
     }
 
     /// Unloads them; nothing uses them any more.
     pub(super) fn unload(&self, device: &Device) {
-        Module::unload_own(device, self.module);
+        Module::unload_own(device, self.module.lock().take());
     }
 
     /// Has the stream wait for some microseconds.

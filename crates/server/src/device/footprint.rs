@@ -3,8 +3,9 @@
 //! The driver API has no such number: a context that is made takes memory of which it does not tell. The
 //! library is loaded when it is asked for, and again unloaded.
 
+use super::library::Library;
 use cuda_api::CUuuid;
-use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::ffi::{CString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
@@ -29,39 +30,15 @@ type Plain = unsafe extern "C" fn() -> c_uint;
 type ByUuid = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_uint;
 type Processes = unsafe extern "C" fn(*mut c_void, *mut c_uint, *mut ProcessInfo) -> c_uint;
 
-/// The library, while it is used.
-struct Library(*mut c_void);
-
-impl Library {
-    fn load() -> Option<Self> {
-        let path = provider::find_vendor_nvml().ok()?;
-        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        // SAFETY: the path is a C string; the library's initialisers are NVIDIA's.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        (!handle.is_null()).then_some(Self(handle))
-    }
-
-    /// The address of a function; `None` if the library has none of that name.
-    fn find(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, and the name a C string.
-        let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        (!found.is_null()).then_some(found)
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: it was opened by `load`; nothing of it is used any more.
-        unsafe { libc::dlclose(self.0) };
-    }
-}
-
 /// The device memory of this process on a device, bytes; `None` if it is not known.
 pub fn own_bytes(device: CUuuid) -> Option<u64> {
-    let library = Library::load()?;
-    let [begin, end] = [c"nvmlInit_v2", c"nvmlShutdown"].map(|name| library.find(name));
-    let by_uuid = library.find(c"nvmlDeviceGetHandleByUUID")?;
-    let processes = library.find(c"nvmlDeviceGetComputeRunningProcesses_v3")?;
+    let path = provider::find_vendor_nvml().ok()?;
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: the library's initialisers are NVIDIA's.
+    let library = unsafe { Library::load(path) }.ok()?;
+    let [begin, end] = [c"nvmlInit_v2", c"nvmlShutdown"].map(|name| library.find(name).ok());
+    let by_uuid = library.find(c"nvmlDeviceGetHandleByUUID").ok()?;
+    let processes = library.find(c"nvmlDeviceGetComputeRunningProcesses_v3").ok()?;
     // SAFETY: the functions have these signatures in `nvml.h`, of every version that has their names.
     let (begin, end, by_uuid, processes) = unsafe {
         (

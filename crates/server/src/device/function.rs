@@ -2,10 +2,13 @@
 
 use super::code_cache::SharedCode;
 use super::launch_shape::LaunchShape;
+use super::safe_calls::{DEFAULT_STREAM, Live, SafeCalls};
+use super::stream::Stream;
 use channel::request::{FUNCTION_ATTRIBUTES, PARAMETERS_MAX, ParameterLayout};
 use cuda_api::constants::{function_attribute, launch_param};
-use cuda_api::{CUfunction, CUresult, CUstream, CudaError, DriverTable};
+use cuda_api::{CUfunction, CUresult, CUstream, CudaError};
 use std::ffi::{c_int, c_uint, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
@@ -15,7 +18,7 @@ const CACHE_PREFERENCE_MAX: c_uint = 3;
 /// A kernel. It is good for as long as its module is loaded.
 #[derive(Clone, Debug)]
 pub struct Function {
-    raw: CUfunction,
+    raw: Live<'static, CUfunction>,
     attributes: [i32; FUNCTION_ATTRIBUTES],
     parameters: Vec<ParameterLayout>,
     parameter_bytes: usize,
@@ -25,21 +28,34 @@ pub struct Function {
     required_cluster: [u32; 3],
 }
 
+/// A flattened parameter buffer as cuLaunchKernel's `extra` list: null, or a list whose buffer is as long as
+/// its size says.
+#[derive(Clone, Copy)]
+pub(super) struct ParameterList<'a>(*mut *mut c_void, PhantomData<&'a [u8]>);
+
+impl ParameterList<'_> {
+    /// The list, while this is there. It is only read.
+    pub(super) fn get(self) -> *mut *mut c_void {
+        self.0
+    }
+}
+
 impl Function {
     /// Reads attributes and layout.
     ///
     /// # Safety
     /// The handle must be the provider's, and the result must be dropped before its module.
     pub(super) unsafe fn read(
-        t: &DriverTable,
+        calls: SafeCalls,
         raw: CUfunction,
         shared: Option<Arc<SharedCode>>,
     ) -> Result<Self, CudaError> {
+        // SAFETY: the caller vouches for the handle, as long as the result is there.
+        let function = unsafe { Live::new_unchecked(raw) };
         let mut attributes = [0; FUNCTION_ATTRIBUTES];
         for (number, value) in attributes.iter_mut().enumerate() {
             let mut answer = 0;
-            // SAFETY: the caller vouches for the handle; the local is written.
-            if unsafe { t.cuFuncGetAttribute(&mut answer, number as u32, raw) }.is_ok() {
+            if calls.cuFuncGetAttribute(&mut answer, number as u32, function).is_ok() {
                 *value = answer;
             }
         }
@@ -47,8 +63,7 @@ impl Function {
         let mut parameter_bytes = 0;
         for index in 0..=PARAMETERS_MAX {
             let (mut offset, mut bytes) = (0usize, 0usize);
-            // SAFETY: the caller vouches for the handle; the locals are written.
-            match unsafe { t.cuFuncGetParamInfo(raw, index, &mut offset, &mut bytes) } {
+            match calls.cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) {
                 Ok(()) if index < PARAMETERS_MAX => {}
                 // The index behind the last parameter is an invalid value.
                 Err(CudaError::INVALID_VALUE) => break,
@@ -69,6 +84,7 @@ impl Function {
                 );
         }
         let required_cluster = [0; 3];
+        let raw = function;
         Ok(Self { raw, attributes, parameters, parameter_bytes, shared, required_cluster })
     }
 
@@ -76,16 +92,15 @@ impl Function {
     /// for them is set at the provider.
     pub(crate) fn set_attribute(
         &mut self,
-        t: &DriverTable,
+        calls: SafeCalls,
         attribute: c_uint,
         value: c_int,
     ) -> CUresult {
         use function_attribute::*;
-        // SAFETY: the function is alive; the rest are values.
-        let set = || unsafe { t.cuFuncSetAttribute(self.raw, attribute, value) };
+        let set = || calls.cuFuncSetAttribute(self.raw, attribute, value);
         let Some(shared) = &self.shared else { return set() };
         match attribute {
-            MAX_DYNAMIC_SHARED_SIZE_BYTES => shared.raise_dynamic_memory(self.raw.0, value, set),
+            MAX_DYNAMIC_SHARED_SIZE_BYTES => shared.raise_dynamic_memory(self.raw().0, value, set),
             REQUIRED_CLUSTER_WIDTH | REQUIRED_CLUSTER_HEIGHT | REQUIRED_CLUSTER_DEPTH => {
                 let extent = u32::try_from(value).map_err(|_| CudaError::INVALID_VALUE)?;
                 self.required_cluster[(attribute - REQUIRED_CLUSTER_WIDTH) as usize] = extent;
@@ -106,35 +121,32 @@ impl Function {
     }
 
     /// Sets what is preferred for caches, a CUfunc_cache: not of a kernel that others use too.
-    pub(crate) fn set_cache(&self, t: &DriverTable, preferred: c_uint) -> CUresult {
+    pub(crate) fn set_cache(&self, calls: SafeCalls, preferred: c_uint) -> CUresult {
         match self.shared {
-            // SAFETY: the function is alive; the rest is a value.
-            None => unsafe { t.cuFuncSetCacheConfig(self.raw, preferred) },
+            None => calls.cuFuncSetCacheConfig(self.raw, preferred),
             Some(_) if preferred <= CACHE_PREFERENCE_MAX => Ok(()),
             Some(_) => Err(CudaError::INVALID_VALUE),
         }
     }
 
     /// Blocks of such a launch that an SM has room for at a time; 0 if the provider does not say.
-    pub fn blocks_per_sm(&self, t: &DriverTable, shape: &LaunchShape) -> u32 {
+    pub fn blocks_per_sm(&self, calls: SafeCalls, shape: &LaunchShape) -> u32 {
         let threads = shape.block.iter().map(|extent| u64::from(*extent)).product::<u64>();
         let Ok(threads) = c_int::try_from(threads) else { return 0 };
         let mut blocks = 0;
-        // SAFETY: the function is alive; the local is written.
-        let answer = unsafe {
-            t.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &mut blocks,
-                self.raw,
-                threads,
-                shape.shared_bytes as usize,
-            )
-        };
+        let (raw, shared_bytes) = (self.raw, shape.shared_bytes as usize);
+        let answer = calls.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &mut blocks,
+            raw,
+            threads,
+            shared_bytes,
+        );
         if answer.is_ok() { u32::try_from(blocks).unwrap_or(0) } else { 0 }
     }
 
     /// The provider's handle.
     pub(crate) fn raw(&self) -> CUfunction {
-        self.raw
+        self.raw.raw()
     }
 
     /// Attributes by CUfunction_attribute; 0 where the provider knows none.
@@ -161,41 +173,38 @@ impl Function {
     /// How many clusters of such a launch the stream's SMs hold at a time.
     pub(crate) fn clusters(
         &self,
-        t: &DriverTable,
+        calls: SafeCalls,
         shape: LaunchShape,
-        stream: CUstream,
+        stream: Option<&Stream>,
     ) -> Result<i32, CudaError> {
+        let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
         let mut clusters = 0;
-        // SAFETY: function and stream are alive; the configuration and the attributes that it leads to
-        // are locals, which are only read; the count is written.
-        unsafe { t.cuOccupancyMaxActiveClusters(&mut clusters, self.raw, &config)? };
+        calls.cuOccupancyMaxActiveClusters(&mut clusters, self.raw, &config)?;
         Ok(clusters)
     }
 
     /// How large the clusters of such a launch could be.
     pub(crate) fn largest_cluster(
         &self,
-        t: &DriverTable,
+        calls: SafeCalls,
         shape: LaunchShape,
-        stream: CUstream,
+        stream: Option<&Stream>,
     ) -> Result<i32, CudaError> {
+        let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
         let mut blocks = 0;
-        // SAFETY: as in `clusters`.
-        unsafe { t.cuOccupancyMaxPotentialClusterSize(&mut blocks, self.raw, &config)? };
+        calls.cuOccupancyMaxPotentialClusterSize(&mut blocks, self.raw, &config)?;
         Ok(blocks)
     }
 
-    /// Calls `f` with a flattened parameter buffer as cuLaunchKernel's `extra` list: null or a
-    /// list whose buffer is as long as its size says. CUDA_ERROR_INVALID_VALUE if the buffer is
-    /// too short.
+    /// Calls `f` with a flattened parameter buffer. CUDA_ERROR_INVALID_VALUE if the buffer is too short.
     pub(super) fn with_parameters(
         &self,
         parameters: &[u8],
-        f: impl FnOnce(*mut *mut c_void) -> CUresult,
+        f: impl FnOnce(ParameterList<'_>) -> CUresult,
     ) -> CUresult {
         if parameters.len() < self.parameter_bytes {
             return Err(CudaError::INVALID_VALUE);
@@ -209,17 +218,18 @@ impl Function {
             launch_param::END as *mut c_void,
         ];
         // Without parameters there is nothing to point to, and drivers want no list at all.
-        f(if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() })
+        let list = if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() };
+        f(ParameterList(list, PhantomData))
     }
 
     pub(super) fn launch(
         &self,
-        t: &DriverTable,
+        calls: SafeCalls,
         shape: LaunchShape,
-        stream: CUstream,
+        stream: Live<'_, CUstream>,
         parameters: &[u8],
     ) -> CUresult {
-        self.with_parameters(parameters, |extra| self.launch_with(t, shape, stream, extra))
+        self.with_parameters(parameters, |list| self.launch_with(calls, shape, stream, list))
     }
 
     /// The launch with the cluster that the client asked for of the function, if it names none.
@@ -230,35 +240,18 @@ impl Function {
 
     fn launch_with(
         &self,
-        t: &DriverTable,
+        calls: SafeCalls,
         shape: LaunchShape,
-        stream: CUstream,
-        extra: *mut *mut c_void,
+        stream: Live<'_, CUstream>,
+        parameters: ParameterList<'_>,
     ) -> CUresult {
         let shape = self.with_required_cluster(shape);
         if shape.is_plain() {
-            let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-            // SAFETY: function and stream are alive; `extra` is from `with_parameters`, and only
-            // read.
-            return unsafe {
-                t.cuLaunchKernel(
-                    self.raw,
-                    gx,
-                    gy,
-                    gz,
-                    bx,
-                    by,
-                    bz,
-                    shape.shared_bytes,
-                    stream,
-                    ptr::null_mut(),
-                    extra,
-                )
-            };
+            let LaunchShape { grid, block, shared_bytes, .. } = shape;
+            return calls.cuLaunchKernel(self.raw, grid, block, shared_bytes, stream, parameters);
         }
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
-        // SAFETY: as above; the configuration and its attributes are locals, which are only read.
-        unsafe { t.cuLaunchKernelEx(&config, self.raw, ptr::null_mut(), extra) }
+        calls.cuLaunchKernelEx(&config, self.raw, parameters)
     }
 }

@@ -1,5 +1,6 @@
 //! Graphs: objects of the provider, owned.
 
+use super::safe_calls::{Live, Owned, SafeCalls};
 use super::share::{gone, made};
 use super::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_instantiate::USE_NODE_PRIORITY;
@@ -8,9 +9,10 @@ use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
     CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphEdgeData, CUgraphExec,
     CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
-    CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
+    CUlaunchAttributeValue, CUresult, CudaError,
 };
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
@@ -52,7 +54,7 @@ impl Share {
 /// A graph of the provider's.
 struct RawGraph {
     share: Rc<Share>,
-    raw: CUgraph,
+    raw: Owned<CUgraph>,
     /// How many conditions were made for it.
     conditions: Cell<u64>,
     /// The graph that it is a body in, and goes with.
@@ -60,7 +62,7 @@ struct RawGraph {
 }
 
 impl RawGraph {
-    fn new(share: &Rc<Share>, raw: CUgraph, whole: Option<Rc<RawGraph>>) -> Rc<Self> {
+    fn new(share: &Rc<Share>, raw: Owned<CUgraph>, whole: Option<Rc<RawGraph>>) -> Rc<Self> {
         Rc::new(Self { share: share.clone(), raw, conditions: Cell::new(0), whole })
     }
 
@@ -73,10 +75,38 @@ impl RawGraph {
 impl Drop for RawGraph {
     fn drop(&mut self) {
         if self.whole.is_none() {
-            // SAFETY: the graph is alive and this is its last use; bodies keep the whole.
-            let result = unsafe { self.share.device().table().cuGraphDestroy(self.raw) };
+            // Bodies keep the whole.
+            let result = self.share.device().calls().cuGraphDestroy(self.raw.take());
             gone(&self.share.counts.graphs, result);
         }
+    }
+}
+
+/// A fill as a node of a graph, of a range that is the session's and covers all rows.
+pub(super) struct CheckedFill(CUDA_MEMSET_NODE_PARAMS);
+
+impl CheckedFill {
+    /// The description, while this is there.
+    pub(super) fn get(&self) -> &CUDA_MEMSET_NODE_PARAMS {
+        &self.0
+    }
+}
+
+/// Edges of a graph, whose nodes are alive: three lists of one length.
+pub(super) struct EdgeList<'a> {
+    pub(super) graph: Live<'a, CUgraph>,
+    pub(super) from: Vec<CUgraphNode>,
+    pub(super) to: Vec<CUgraphNode>,
+    pub(super) data: Vec<CUgraphEdgeData>,
+}
+
+/// A launch as a node of a graph: of a function that is alive, and with its parameters.
+pub(super) struct KernelNode<'a>(CUDA_KERNEL_NODE_PARAMS, PhantomData<&'a Function>);
+
+impl KernelNode<'_> {
+    /// The description, while this is there. It is only read.
+    pub(super) fn get(&self) -> &CUDA_KERNEL_NODE_PARAMS {
+        &self.0
     }
 }
 
@@ -85,11 +115,11 @@ fn with_kernel_node(
     function: &Function,
     shape: &LaunchShape,
     parameters: &[u8],
-    f: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> CUresult,
+    f: impl FnOnce(&KernelNode<'_>) -> CUresult,
 ) -> CUresult {
     let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-    function.with_parameters(parameters, |extra| {
-        f(&CUDA_KERNEL_NODE_PARAMS {
+    function.with_parameters(parameters, |list| {
+        let node = CUDA_KERNEL_NODE_PARAMS {
             v1: CUDA_KERNEL_NODE_PARAMS_v1 {
                 func: function.raw(),
                 gridDimX: gx,
@@ -100,11 +130,12 @@ fn with_kernel_node(
                 blockDimZ: bz,
                 sharedMemBytes: shape.shared_bytes,
                 kernelParams: ptr::null_mut(),
-                extra,
+                extra: list.get(),
             },
             kern: CUkernel::NULL,
             ctx: CUcontext::NULL,
-        })
+        };
+        f(&KernelNode(node, PhantomData))
     })
 }
 
@@ -144,9 +175,8 @@ pub(super) struct Kernel {
 impl GraphBuilder {
     /// A graph without nodes.
     pub fn new(share: &Rc<Share>) -> Result<Self, CudaError> {
-        let mut raw = CUgraph::NULL;
-        // SAFETY: the local is written.
-        unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
+        let mut raw = Owned::default();
+        share.device().calls().cuGraphCreate(&mut raw)?;
         made(&share.counts.graphs);
         Ok(Self::of(share, RawGraph::new(share, raw, None), 0))
     }
@@ -175,8 +205,8 @@ impl GraphBuilder {
     }
 
     /// The provider's handle, and its nodes.
-    pub(super) fn parts(&mut self) -> (CUgraph, &mut [CUgraphNode]) {
-        (self.graph.raw, &mut self.nodes)
+    pub(super) fn parts(&mut self) -> (Live<'_, CUgraph>, &mut [CUgraphNode]) {
+        (self.graph.raw.live(), &mut self.nodes)
     }
 
     /// Whose it is.
@@ -187,18 +217,17 @@ impl GraphBuilder {
     /// Adds the node that `add` makes in the graph, which is alive.
     pub(super) fn add(
         &mut self,
-        add: impl FnOnce(&DriverTable, CUgraph, &mut CUgraphNode) -> CUresult,
+        add: impl FnOnce(SafeCalls, Live<'_, CUgraph>, &mut CUgraphNode) -> CUresult,
     ) -> CUresult {
         let mut node = CUgraphNode::NULL;
-        add(self.share.device().table(), self.graph.raw, &mut node)?;
+        add(self.share.device().calls(), self.graph.raw.live(), &mut node)?;
         self.nodes.push(node);
         Ok(())
     }
 
     /// Adds a node that does nothing.
     pub fn add_empty(&mut self) -> CUresult {
-        // SAFETY: the local is written; the graph is alive, the list of dependencies is empty.
-        self.add(|t, graph, node| unsafe { t.cuGraphAddEmptyNode(node, graph, ptr::null(), 0) })
+        self.add(|calls, graph, node| calls.cuGraphAddEmptyNode(node, graph))
     }
 
     /// Adds a launch. `parameters` is the flattened parameter buffer; it is copied. That a launch
@@ -209,13 +238,11 @@ impl GraphBuilder {
         shape: LaunchShape,
         parameters: &[u8],
     ) -> CUresult {
-        let t = self.share.device().table();
+        let (t, calls) = (self.share.device().table(), self.share.device().calls());
         let shape = function.with_required_cluster(shape);
-        let (raw, mut node) = (self.graph.raw, CUgraphNode::NULL);
-        with_kernel_node(function, &shape, parameters, |params| {
-            // SAFETY: graph and function are alive; the parameters and the list that they lead to
-            // are only read, during the call; the local is written.
-            unsafe { t.cuGraphAddKernelNode_v2(&mut node, raw, ptr::null(), 0, params) }
+        let (graph, mut node) = (self.graph.raw.live(), CUgraphNode::NULL);
+        with_kernel_node(function, &shape, parameters, |launch| {
+            calls.cuGraphAddKernelNode_v2(&mut node, graph, launch)
         })?;
         let whole = LaunchShape { programmatic: false, ..shape };
         let (attributes, count) = whole.attributes();
@@ -245,32 +272,27 @@ impl GraphBuilder {
         (value, element_bytes): (u32, u32),
         [width, height]: [u64; 2],
     ) -> CUresult {
-        let fill = CUDA_MEMSET_NODE_PARAMS {
+        let fill = CheckedFill(CUDA_MEMSET_NODE_PARAMS {
             dst: CUdeviceptr(range.address()),
             pitch: pitch as usize,
             value,
             elementSize: element_bytes,
             width: width as usize,
             height: height as usize,
-        };
-        let context = self.share.device().context();
-        // SAFETY: graph and context are alive, `fill` is read during the call; the range, which
-        // covers all rows, is the session's (CheckedRange), which checks it again should it give
-        // memory back. The local is written.
-        self.add(|t, graph, node| unsafe {
-            t.cuGraphAddMemsetNode(node, graph, ptr::null(), 0, &fill, context)
+        });
+        // The session checks the range again should it give memory back.
+        let device = self.share.device().clone();
+        self.add(|calls, graph, node| {
+            calls.cuGraphAddMemsetNode(node, graph, &fill, device.context())
         })
     }
 
     /// Has the provider make a condition for this graph, which is no body, and its bodies: its
     /// handle. Providers differ in what that is.
     pub fn add_condition(&mut self, default: u32, flags: u32) -> Result<u64, CudaError> {
-        let (t, context) = (self.share.device().table(), self.share.device().context());
-        let mut handle = 0;
-        // SAFETY: graph and context are alive, the local is written.
-        unsafe {
-            t.cuGraphConditionalHandleCreate(&mut handle, self.graph.raw, context, default, flags)?;
-        }
+        let (device, graph, mut handle) = (self.share.device(), self.graph.raw.live(), 0);
+        let (calls, context) = (device.calls(), device.context());
+        calls.cuGraphConditionalHandleCreate(&mut handle, graph, context, default, flags)?;
         self.graph.conditions.set(self.graph.conditions.get() + 1);
         Ok(handle)
     }
@@ -300,28 +322,29 @@ impl GraphBuilder {
             kind: rule,
             size: count,
             phGraph_out: ptr::null_mut(),
-            ctx: self.share.device().context(),
+            ctx: self.share.device().context().raw(),
         };
         let mut body = CUgraphNodeBody { reserved1: [0; 29] };
         body.conditional = conditional;
         let kind = graph_node::CONDITIONAL;
         let mut params = CUgraphNodeParams { kind, reserved0: [0; 3], body, reserved2: 0 };
         let (mut node, t) = (CUgraphNode::NULL, self.share.device().table());
-        let (raw, nodes, edges) = (self.graph.raw, ptr::null(), ptr::null());
-        // SAFETY: the graph is alive, the lists are empty; the locals are read and written.
-        unsafe { t.cuGraphAddNode_v2(&mut node, raw, nodes, edges, 0, &mut params)? };
-        self.nodes.push(node);
-        // SAFETY: this member was written above, and its list by the provider: as many handles as
-        // were asked for, there as long as the node.
-        let bodies = unsafe {
-            std::slice::from_raw_parts(params.body.conditional.phGraph_out, count as usize)
+        let (raw, nodes, edges) = (self.graph.raw.live().raw(), ptr::null(), ptr::null());
+        // SAFETY: the graph is alive, the lists are empty; the locals are read and written. The member was
+        // written above, and its list by the provider: as many graphs as were asked for, there as long as
+        // the node, whose graph each keeps.
+        let bodies: Vec<Owned<CUgraph>> = unsafe {
+            t.cuGraphAddNode_v2(&mut node, raw, nodes, edges, 0, &mut params)?;
+            let bodies = params.body.conditional.phGraph_out;
+            let bodies = std::slice::from_raw_parts(bodies, count as usize);
+            bodies.iter().map(|raw| Owned::new_unchecked(*raw)).collect()
         };
-        let body = |raw: &CUgraph| {
-            let whole = Some(self.graph.clone());
-            let graph = RawGraph::new(&self.share, *raw, whole);
+        self.nodes.push(node);
+        let body = |raw| {
+            let graph = RawGraph::new(&self.share, raw, Some(self.graph.clone()));
             Self::of(&self.share, graph, self.depth + 1)
         };
-        Ok(bodies.iter().map(body).collect())
+        Ok(bodies.into_iter().map(body).collect())
     }
 
     /// Lets a node wait for others, each as the edge's data says. Where the provider refuses an edge that is
@@ -352,34 +375,29 @@ impl GraphBuilder {
 
     /// Has the provider add edges between its nodes as they are now, early ones as full ones if it must.
     pub(super) fn put_edges(&self, edges: &[Edge]) -> CUresult {
-        let t = self.share.device().table();
+        let calls = self.share.device().calls();
         let (early, mut full): (Vec<Edge>, Vec<Edge>) =
             edges.iter().copied().partition(|edge| !edge.data.is_full());
-        if !early.is_empty() {
-            let [from, to] = self.ends(&early);
-            let data: Vec<CUgraphEdgeData> = early.iter().map(|edge| edge.data).collect();
-            let (from, to, data) = (from.as_ptr(), to.as_ptr(), data.as_ptr());
-            // SAFETY: the graph and its nodes are alive; the lists have as many as is said.
-            let added =
-                unsafe { t.cuGraphAddDependencies_v2(self.graph.raw, from, to, data, early.len()) };
-            if added.is_err() {
-                full.extend(early);
-            }
+        if !early.is_empty() && calls.cuGraphAddDependencies_v2(&self.list_of(&early)).is_err() {
+            full.extend(early);
         }
         if full.is_empty() {
             return Ok(());
         }
-        let [from, to] = self.ends(&full);
-        // SAFETY: as above.
-        unsafe { t.cuGraphAddDependencies(self.graph.raw, from.as_ptr(), to.as_ptr(), full.len()) }
+        calls.cuGraphAddDependencies(&self.list_of(&full))
     }
 
-    /// The nodes that edges begin and end at.
-    fn ends(&self, edges: &[Edge]) -> [Vec<CUgraphNode>; 2] {
+    /// Edges as the provider takes them.
+    fn list_of(&self, edges: &[Edge]) -> EdgeList<'_> {
         let nodes = |end: fn(&Edge) -> u32| {
             edges.iter().map(|edge| self.nodes[end(edge) as usize]).collect()
         };
-        [nodes(|edge| edge.from), nodes(|edge| edge.to)]
+        EdgeList {
+            graph: self.graph.raw.live(),
+            from: nodes(|edge| edge.from),
+            to: nodes(|edge| edge.to),
+            data: edges.iter().map(|edge| edge.data).collect(),
+        }
     }
 
     /// Makes of it what can be launched. If the provider refuses such a graph with edges that are no full
@@ -404,11 +422,8 @@ impl GraphBuilder {
         let is_early = |edge: &&Edge| !edge.data.is_full();
         let mut early: Vec<Edge> = self.edges.iter().filter(is_early).copied().collect();
         if !early.is_empty() {
-            let ([from, to], t) = (self.ends(&early), self.share.device().table());
-            let data: Vec<CUgraphEdgeData> = early.iter().map(|edge| edge.data).collect();
-            let (from, to, data) = (from.as_ptr(), to.as_ptr(), data.as_ptr());
-            // SAFETY: the graph and its nodes are alive; the lists have as many as is said.
-            unsafe { t.cuGraphRemoveDependencies_v2(self.graph.raw, from, to, data, early.len())? };
+            let calls = self.share.device().calls();
+            calls.cuGraphRemoveDependencies_v2(&self.list_of(&early))?;
             early.iter_mut().for_each(|edge| edge.data = CUgraphEdgeData::default());
             self.put_edges(&early)?;
             self.edges.iter_mut().for_each(|edge| edge.data = CUgraphEdgeData::default());
@@ -417,11 +432,9 @@ impl GraphBuilder {
     }
 
     fn make_exec(&self) -> Result<GraphExec, CudaError> {
-        let mut raw = CUgraphExec::NULL;
-        let t = self.share.device().table();
+        let (mut raw, graph) = (Owned::default(), self.graph.raw.live());
         let flags = if self.has_priorities() { USE_NODE_PRIORITY } else { 0 };
-        // SAFETY: the local is written; the graph is alive.
-        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, flags)? };
+        self.share.device().calls().cuGraphInstantiateWithFlags(&mut raw, graph, flags)?;
         made(&self.share.counts.graphs);
         let local_bytes = Cell::new(self.local_bytes());
         Ok(GraphExec { share: self.share.clone(), raw, local_bytes })
@@ -443,7 +456,7 @@ impl GraphBuilder {
 /// A graph that can be launched. It owns what it needs of the graph that it was made of.
 pub struct GraphExec {
     share: Rc<Share>,
-    raw: CUgraphExec,
+    raw: Owned<CUgraphExec>,
     /// Most local memory that a thread of its kernels needs, bytes.
     local_bytes: Cell<u32>,
 }
@@ -452,9 +465,8 @@ impl GraphExec {
     /// Lets it do what another graph of the same form does; an error if the form is another one.
     pub fn update(&self, graph: &GraphBuilder) -> CUresult {
         let mut info = CUgraphExecUpdateResultInfo::default();
-        let t = self.share.device().table();
-        // SAFETY: both graphs are alive; the local is written.
-        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.graph.raw, &mut info)? };
+        let (calls, graph_raw) = (self.share.device().calls(), graph.graph.raw.live());
+        calls.cuGraphExecUpdate_v2(self.raw.live(), graph_raw, &mut info)?;
         self.local_bytes.set(graph.local_bytes());
         Ok(())
     }
@@ -462,9 +474,9 @@ impl GraphExec {
     /// Launches it in a stream.
     pub fn launch(&self, stream: &Stream) -> CUresult {
         stream.count_operation();
+        let calls = self.share.device().calls();
         self.share.launching(self.local_bytes.get(), || {
-            // SAFETY: graph and stream are alive.
-            unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
+            calls.cuGraphLaunch(self.raw.live(), stream.live())
         })
     }
 }
@@ -530,11 +542,11 @@ impl NodeChain {
         let node = *self.nodes.get(number).ok_or(CudaError::INVALID_VALUE)?;
         let share = &self.exec.share;
         let shape = function.with_required_cluster(shape);
-        with_kernel_node(function, &shape, parameters, |params| {
-            let t = share.device().table();
-            // SAFETY: both graphs and the function are alive, the node is the first one's; the
-            // parameters and the list that they lead to are only read, during the call.
-            unsafe { t.cuGraphExecKernelNodeSetParams_v2(self.exec.raw, node, params) }
+        with_kernel_node(function, &shape, parameters, |launch| {
+            let (t, exec) = (share.device().table(), self.exec.raw.live().raw());
+            // SAFETY: both graphs are alive, the node is the first one's; the description is only read,
+            // during the call.
+            unsafe { t.cuGraphExecKernelNodeSetParams_v2(exec, node, launch.get()) }
         })
     }
 
@@ -546,8 +558,8 @@ impl NodeChain {
 
 impl Drop for GraphExec {
     fn drop(&mut self) {
-        // SAFETY: the graph is alive and this is its last use; launches of it go on.
-        let result = unsafe { self.share.device().table().cuGraphExecDestroy(self.raw) };
+        // Launches of it go on.
+        let result = self.share.device().calls().cuGraphExecDestroy(self.raw.take());
         gone(&self.share.counts.graphs, result);
     }
 }

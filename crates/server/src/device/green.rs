@@ -8,24 +8,21 @@
 //! nothing is in flight. Where there are tenants, each has its own.
 
 use super::green_contexts::GreenContext;
+use super::safe_calls::{Owned, SafeCalls};
 use super::{ContextCall, Device, Share};
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
-use cuda_api::{
-    CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CUresult, CudaError, DriverTable,
-};
+use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevice, CUresult, CudaError};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What the provider calls some SMs: whole groups if it can, for kernels with clusters run in these only.
-fn describe(device: &Device, sms: &Range<u32>) -> Result<CUdevResourceDesc, CudaError> {
+fn describe(device: &Device, sms: &Range<u32>) -> Result<Owned<CUdevResourceDesc>, CudaError> {
     let mut parts = parts_of(device, sms, 0)
         .or_else(|_| one_part(device, sms).map(|part| vec![part]))
         .or_else(|_| parts_of(device, sms, SPLIT_IGNORE_COSCHEDULING))?;
-    let mut description = CUdevResourceDesc::NULL;
-    let (t, count) = (device.table(), parts.len() as u32);
-    // SAFETY: the list is as long as said, the local is written.
-    unsafe { t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)? };
+    let mut description = Owned::default();
+    device.calls().cuDevResourceGenerateDesc(&mut description, &mut parts)?;
     Ok(description)
 }
 
@@ -36,21 +33,20 @@ fn create(
     call: impl FnOnce(&mut dyn FnMut() -> CUresult) -> CUresult,
 ) -> Result<GreenContext, CudaError> {
     let description = describe(device, sms)?;
-    let (table, ordinal) = (device.table(), device.ordinal());
-    let mut raw = CUgreenCtx::NULL;
-    // SAFETY: the local is written; the description is one of the provider's. It is
-    // `ContextCall::CreateGreenContext` to those who call this.
-    call(&mut || unsafe {
-        table.cuGreenCtxCreate(&mut raw, description, ordinal, GREEN_DEFAULT_STREAM)
+    let (calls, ordinal) = (device.calls(), device.ordinal());
+    let mut raw = Owned::default();
+    // It is `ContextCall::CreateGreenContext` to those who call this.
+    call(&mut || {
+        calls.cuGreenCtxCreate(&mut raw, description.live(), ordinal, GREEN_DEFAULT_STREAM)
     })?;
-    Ok(GreenContext { table, raw })
+    Ok(GreenContext { calls, raw })
 }
 
 impl Share {
     /// A green context of the provider's for streams on those SMs, for this share's life.
     /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for SMs that the provider does not part so;
     /// CUDA_ERROR_NOT_SUPPORTED if it has no green contexts.
-    pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+    pub(super) fn green_context(&self, sms: Range<u32>) -> Result<Arc<GreenContext>, CudaError> {
         let kept = &self.device().green_contexts;
         self.greens.get(&sms, || {
             if let Some(green) = kept.find(&sms).filter(|_| !self.is_tenant()) {
@@ -153,14 +149,10 @@ fn whole_groups(
 }
 
 /// Most of the smallest groups that the provider parts a device's SMs into.
-pub(super) fn groups_of_sms(t: &DriverTable, ordinal: CUdevice) -> Result<u32, CudaError> {
+pub(super) fn groups_of_sms(calls: SafeCalls, ordinal: CUdevice) -> Result<u32, CudaError> {
     let (mut all, mut groups) = (CUdevResource::NONE, 0);
-    let none = std::ptr::null_mut();
-    // SAFETY: the locals are written; without a place for them no groups are.
-    unsafe {
-        t.cuDeviceGetDevResource(ordinal, &mut all, SM)?;
-        t.cuDevSmResourceSplitByCount(none, &mut groups, &all, none, 0, 0)?;
-    }
+    calls.cuDeviceGetDevResource(ordinal, &mut all, SM)?;
+    calls.cuDevSmResourceSplitByCount(None, &mut groups, &all, None, 0, 0)?;
     Ok(groups)
 }
 
@@ -170,17 +162,13 @@ fn split(
     flags: u32,
     sms_min: u32,
 ) -> Result<(Vec<CUdevResource>, CUdevResource), CudaError> {
-    let t = device.table();
+    let calls = device.calls();
     let (mut all, mut rest) = (CUdevResource::NONE, CUdevResource::NONE);
-    let mut parts = vec![CUdevResource::NONE; SM_GROUPS_MAX];
-    let mut count = parts.len() as u32;
-    // SAFETY: the locals are written, the list has as many places as said.
-    unsafe {
-        t.cuDeviceGetDevResource(device.ordinal(), &mut all, SM)?;
-        count = count.min(all.sm.smCount);
-        let (result, count) = (parts.as_mut_ptr(), &mut count);
-        t.cuDevSmResourceSplitByCount(result, count, &all, &mut rest, flags, sms_min)?;
-    }
+    let mut parts = Box::new([CUdevResource::NONE; SM_GROUPS_MAX]);
+    calls.cuDeviceGetDevResource(device.ordinal(), &mut all, SM)?;
+    let (mut count, groups, left) = (all.sm.smCount, Some(&mut *parts), Some(&mut rest));
+    calls.cuDevSmResourceSplitByCount(groups, &mut count, &all, left, flags, sms_min)?;
+    let mut parts = parts.to_vec();
     parts.truncate(count as usize);
     Ok((parts, rest))
 }

@@ -1,6 +1,7 @@
 //! Green contexts that there are at the provider, by their SMs: a client's, and those kept for later ones.
 
-use cuda_api::{CUgreenCtx, CudaError, DriverTable};
+use super::safe_calls::{Live, Owned, SafeCalls};
+use cuda_api::{CUgreenCtx, CudaError};
 use locks::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,14 +17,21 @@ pub const KEPT_GREEN_CONTEXTS_MAX: usize = 16;
 
 /// A green context, which ends with its last user: no stream is left in it then.
 pub(super) struct GreenContext {
-    pub(super) table: &'static DriverTable,
-    pub(super) raw: CUgreenCtx,
+    pub(super) calls: SafeCalls,
+    pub(super) raw: Owned<CUgreenCtx>,
+}
+
+impl GreenContext {
+    /// The provider's handle, while this is there.
+    pub(super) fn live(&self) -> Live<'_, CUgreenCtx> {
+        self.raw.live()
+    }
 }
 
 impl Drop for GreenContext {
     fn drop(&mut self) {
-        // SAFETY: this was its last use. A failure has no one to be told to.
-        let _ = unsafe { self.table.cuGreenCtxDestroy(self.raw) };
+        // No caller is left to whom an error could be reported.
+        let _ = self.calls.cuGreenCtxDestroy(self.raw.take());
     }
 }
 
@@ -38,19 +46,18 @@ impl GreenContexts {
         &self,
         sms: &Range<u32>,
         find: impl FnOnce() -> Result<Arc<GreenContext>, CudaError>,
-    ) -> Result<CUgreenCtx, CudaError> {
+    ) -> Result<Arc<GreenContext>, CudaError> {
         let mut used = self.0.borrow_mut();
         let key = (sms.start, sms.end);
         if let Some(green) = used.get(&key) {
-            return Ok(green.raw);
+            return Ok(green.clone());
         }
         if used.len() >= GREEN_CONTEXTS_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         let green = find()?;
-        let raw = green.raw;
-        used.insert(key, green);
-        Ok(raw)
+        used.insert(key, green.clone());
+        Ok(green)
     }
 
     /// Gives all up; no stream of the client's is left in any.

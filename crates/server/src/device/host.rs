@@ -4,6 +4,7 @@ use super::share::{gone, made};
 use super::{ContextCall, Share};
 use cuda_api::constants::host_flags;
 use cuda_api::{CUdeviceptr, CudaError};
+use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ impl HostRegistration {
         // that. Where the kernel does not know this, or has no memory, the driver finds out.
         if !share.is_tenant() {
             // SAFETY: the caller vouches for the range; its contents stay.
-            let _ = unsafe { libc::madvise(pointer, bytes as usize, libc::MADV_POPULATE_WRITE) };
+            let _ = unsafe { madvise(pointer, bytes as usize, Advice::LinuxPopulateWrite) };
         }
         let flags = host_flags::PORTABLE | host_flags::DEVICE_MAP;
         // SAFETY: the caller vouches for the range.
@@ -34,8 +35,7 @@ impl HostRegistration {
         made(&share.counts.registrations);
         let mut registration = Self { share: share.clone(), address, device_address: 0 };
         let mut device = CUdeviceptr(0);
-        // SAFETY: the local is written, the pointer is registered.
-        unsafe { t.cuMemHostGetDevicePointer_v2(&mut device, pointer, 0)? };
+        share.device().calls().cuMemHostGetDevicePointer_v2(&mut device, address)?;
         registration.device_address = device.0;
         Ok(registration)
     }

@@ -1,7 +1,9 @@
 //! Launch shape: grid, block and attributes of one launch.
 
+use super::safe_calls::Live;
 use cuda_api::constants::launch_attribute;
 use cuda_api::{CUlaunchAttribute, CUlaunchConfig, CUstream};
+use std::marker::PhantomData;
 
 /// How a kernel is launched.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,16 @@ const MEM_SYNC_DOMAIN_REMOTE: u32 = 1;
 
 /// Kinds of attributes that a launch can have here.
 const LAUNCH_ATTRIBUTES: usize = 5;
+
+/// A launch's shape as the provider takes it, which leads to the launch's attributes.
+pub(super) struct LaunchConfig<'a>(CUlaunchConfig, PhantomData<&'a mut CUlaunchAttribute>);
+
+impl LaunchConfig<'_> {
+    /// The configuration, while this is there.
+    pub(super) fn get(&self) -> &CUlaunchConfig {
+        &self.0
+    }
+}
 
 impl LaunchShape {
     pub(super) fn is_plain(&self) -> bool {
@@ -71,13 +83,14 @@ impl LaunchShape {
         (attributes, count as u32)
     }
 
-    pub(super) fn config(
+    /// A launch of it in a stream, with its attributes.
+    pub(super) fn config<'a>(
         &self,
-        stream: CUstream,
-        (attributes, count): &mut ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32),
-    ) -> CUlaunchConfig {
+        stream: Live<'a, CUstream>,
+        (attributes, count): &'a mut ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32),
+    ) -> LaunchConfig<'a> {
         let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
-        CUlaunchConfig {
+        let config = CUlaunchConfig {
             gridDimX: gx,
             gridDimY: gy,
             gridDimZ: gz,
@@ -85,10 +98,11 @@ impl LaunchShape {
             blockDimY: by,
             blockDimZ: bz,
             sharedMemBytes: self.shared_bytes,
-            stream,
+            stream: stream.raw(),
             attrs: attributes.as_mut_ptr(),
             numAttrs: *count,
-        }
+        };
+        LaunchConfig(config, PhantomData)
     }
 }
 

@@ -3,6 +3,7 @@
 //! without that others wait, which loading a text makes them do.
 
 use super::jit_option::JitOptions;
+use super::safe_calls::Owned;
 use super::{BuildLog, Device, JitOption, Share};
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
 use cuda_api::constants::jit_option::FALLBACK_STRATEGY;
@@ -70,12 +71,15 @@ fn link_with(
     inputs: &[(c_uint, &[u8])],
     options: &mut JitOptions,
 ) -> Result<Vec<u8>, CudaError> {
-    let t = share.device().table();
+    let (t, calls) = (share.device().table(), share.device().calls());
     let mut state = CUlinkState::NULL;
     let (count, numbers, values) = options.lists();
     // SAFETY: the lists are as long as their number says, and what they lead to lives until after the state
-    // is destroyed; the local is written.
-    unsafe { t.cuLinkCreate_v2(count, numbers, values, &mut state)? };
+    // is destroyed; the local is written. The state has no other owner.
+    let owned = unsafe {
+        t.cuLinkCreate_v2(count, numbers, values, &mut state)?;
+        Owned::new_unchecked(state)
+    };
     let added = inputs.iter().try_for_each(|(kind, input)| {
         let mut input = input.to_vec();
         input.push(0);
@@ -107,7 +111,6 @@ fn link_with(
             Ok(std::slice::from_raw_parts(image.cast::<u8>(), bytes).to_vec())
         }
     });
-    // SAFETY: made above, and not used any more.
-    unsafe { t.cuLinkDestroy(state)? };
+    calls.cuLinkDestroy(owned)?;
     linked
 }

@@ -4,16 +4,25 @@
 //! with one, that needs more of it than any before waits for all work of the context. So where it is known
 //! what kernels will need, one that needs as much is run first.
 
-use super::{ContextCall, Device, Module, Share};
+use super::safe_calls::DEFAULT_STREAM;
+use super::{ContextCall, Device, LaunchShape, Module, Share};
 use cuda_api::attributes::MAX_THREADS_PER_MULTIPROCESSOR;
-use cuda_api::constants::launch_param;
-use cuda_api::{CUresult, CUstream, CudaError};
-use std::ffi::c_void;
-use std::ptr;
+use cuda_api::{CUresult, CudaError};
 use std::sync::atomic::Ordering;
 
 /// More local memory has no thread of a GPU, bytes.
 const THREAD_BYTES_MAX: u64 = 512 << 10;
+
+const ONE_THREAD: LaunchShape = LaunchShape {
+    grid: [1; 3],
+    block: [1; 3],
+    shared_bytes: 0,
+    cooperative: false,
+    programmatic: false,
+    remote_domain: false,
+    cluster: None,
+    priority: None,
+};
 
 /// A kernel whose threads have so much local memory: where they write is known at run time alone, so
 /// that it is no register.
@@ -45,21 +54,10 @@ impl Device {
         }
         let image = text(thread_bytes).into_bytes();
         let (module, [function]) = Module::load_own(self, image, [c"local"], true)?;
-        let (mut at, mut length) = (0u32, size_of::<u32>());
-        let mut extra: [*mut c_void; 5] = [
-            launch_param::BUFFER_POINTER as *mut c_void,
-            ptr::from_mut(&mut at).cast(),
-            launch_param::BUFFER_SIZE as *mut c_void,
-            ptr::from_mut(&mut length).cast(),
-            launch_param::END as *mut c_void,
-        ];
-        let (t, none, list) = (self.table(), ptr::null_mut(), extra.as_mut_ptr());
-        // SAFETY: the module is loaded; the list of parameters is read during the launch, and what it
-        // leads to is as long as it says.
-        let ran = unsafe {
-            t.cuLaunchKernel(function.raw(), 1, 1, 1, 1, 1, 1, 0, CUstream::NULL, none, list)
-                .and_then(|()| t.cuStreamSynchronize(CUstream::NULL))
-        };
+        let (calls, at) = (self.calls(), 0u32);
+        let ran = function
+            .launch(calls, ONE_THREAD, DEFAULT_STREAM, &at.to_ne_bytes())
+            .and_then(|()| calls.cuStreamSynchronize(DEFAULT_STREAM));
         Module::unload_own(self, module);
         ran?;
         let has = u32::try_from(thread_bytes).unwrap_or(u32::MAX);

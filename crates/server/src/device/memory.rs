@@ -1,12 +1,15 @@
 //! Device memory: reserved addresses, physical memory, and the one mapped at the other.
 
+use super::safe_calls::{DEFAULT_STREAM, Owned};
 use super::share::{gone, made};
 use super::{CheckedRange, Share, Stream};
 use cuda_api::constants::vmm;
 use cuda_api::{
-    CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CUstream, CudaError,
+    CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocation,
+    CUresult, CUstream, CudaError,
 };
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::fs::FileType;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
 
@@ -29,12 +32,9 @@ impl Reservation {
 
     /// Reserves a range of that length, at `wanted` if the provider likes it; 0 for anywhere.
     pub fn near(share: &Rc<Share>, wanted: u64, bytes: u64) -> Result<Self, CudaError> {
-        let t = share.device().table();
         let mut got = CUdeviceptr(0);
-        // SAFETY: the local is written.
-        unsafe {
-            t.cuMemAddressReserve(&mut got, bytes as usize, 0, CUdeviceptr(wanted), 0)?;
-        }
+        let calls = share.device().calls();
+        calls.cuMemAddressReserve(&mut got, bytes as usize, CUdeviceptr(wanted))?;
         made(&share.counts.reservations);
         Ok(Self { share: share.clone(), address: got.0, bytes })
     }
@@ -47,10 +47,9 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let t = self.share.device().table();
-        // SAFETY: the range was reserved by `near`; mappings in it were dropped before, by the
-        // order of their owner's fields.
-        let result = unsafe { t.cuMemAddressFree(CUdeviceptr(self.address), self.bytes as usize) };
+        let (calls, address) = (self.share.device().calls(), CUdeviceptr(self.address));
+        // Mappings in it were dropped before, by the order of their owner's fields.
+        let result = calls.cuMemAddressFree(address, self.bytes as usize);
         gone(&self.share.counts.reservations, result);
     }
 }
@@ -58,7 +57,7 @@ impl Drop for Reservation {
 /// Physical memory of the device, which can be exported and mapped.
 pub struct Physical {
     share: Rc<Share>,
-    memory: u64,
+    memory: Owned<CUmemGenericAllocationHandle>,
 }
 
 /// Where the memory of a share is.
@@ -79,10 +78,8 @@ impl Physical {
             usage: 0,
             reserved: [0; 4],
         };
-        let mut memory = 0;
-        let t = share.device().table();
-        // SAFETY: the local is written, the properties are read during the call.
-        unsafe { t.cuMemCreate(&mut memory, bytes as usize, &properties, 0)? };
+        let mut memory = Owned::default();
+        share.device().calls().cuMemCreate(&mut memory, bytes as usize, &properties)?;
         made(&share.counts.chunks);
         Ok(Self { share: share.clone(), memory })
     }
@@ -114,14 +111,8 @@ impl Physical {
 
     /// The physical memory that an fd of a client's stands for; the provider checks what it is.
     pub fn import(share: &Rc<Share>, fd: &OwnedFd) -> Result<Self, CudaError> {
-        let mut memory = 0;
-        let t = share.device().table();
-        // The descriptor travels as a pointer.
-        let handle = ptr::without_provenance_mut(fd.as_raw_fd() as usize);
-        // SAFETY: the local is written; the fd stays open during the call.
-        unsafe {
-            t.cuMemImportFromShareableHandle(&mut memory, handle, vmm::HANDLE_POSIX_FD)?;
-        }
+        let mut memory = Owned::default();
+        share.device().calls().cuMemImportFromShareableHandle(&mut memory, fd)?;
         made(&share.counts.chunks);
         Ok(Self { share: share.clone(), memory })
     }
@@ -129,9 +120,7 @@ impl Physical {
     /// A new fd that stands for the memory.
     pub fn export(&self) -> Result<OwnedFd, CudaError> {
         let mut fd = -1i32;
-        let (t, place) = (self.share.device().table(), ptr::from_mut(&mut fd).cast());
-        // SAFETY: the fd is written to the local, whose size is that of the handle type.
-        unsafe { t.cuMemExportToShareableHandle(place, self.memory, vmm::HANDLE_POSIX_FD, 0)? };
+        self.share.device().calls().cuMemExportToShareableHandle(&mut fd, self.memory.live())?;
         if fd < 0 {
             return Err(CudaError::UNKNOWN);
         }
@@ -142,8 +131,8 @@ impl Physical {
 
 impl Drop for Physical {
     fn drop(&mut self) {
-        // SAFETY: made by `new` or `import`, released once. Mappings keep what they map.
-        let result = unsafe { self.share.device().table().cuMemRelease(self.memory) };
+        // Mappings keep what they map.
+        let result = self.share.device().calls().cuMemRelease(self.memory.take());
         gone(&self.share.counts.chunks, result);
     }
 }
@@ -163,11 +152,8 @@ impl DeviceMapping {
         bytes: u64,
         offset: u64,
     ) -> Result<Self, CudaError> {
-        let t = physical.share.device().table();
-        let (at, length) = (CUdeviceptr(address), bytes as usize);
-        // SAFETY: the memory is alive; that the range is free and reserved, and the memory long
-        // enough, is checked by the provider too.
-        unsafe { t.cuMemMap(at, length, offset as usize, physical.memory, 0)? };
+        let (calls, memory) = (physical.share.device().calls(), physical.memory.live());
+        calls.cuMemMap(CUdeviceptr(address), bytes as usize, offset as usize, memory)?;
         made(&physical.share.counts.mappings);
         Ok(Self { physical: physical.clone(), address, bytes })
     }
@@ -177,18 +163,16 @@ impl DeviceMapping {
         let share = &self.physical.share;
         let access = CUmemAccessDesc { location: location(share), flags };
         let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
-        // SAFETY: the range is mapped; the description is read during the call.
-        unsafe { share.device().table().cuMemSetAccess(at, bytes, &access, 1) }
+        share.device().calls().cuMemSetAccess(at, bytes, &access)
     }
 
     /// Writes zeros over it and waits for that. In the provider's default stream if in no other:
     /// nothing else is in there, and no stream of a client synchronises with it.
     fn clear(&self, stream: Option<&Stream>) -> CUresult {
-        let t = self.physical.share.device().table();
-        let stream = stream.map_or(CUstream::NULL, Stream::raw);
-        let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
-        // SAFETY: the range is mapped, and stays so until the fill has ended; the stream is alive.
-        unsafe { t.cuMemsetD8Async(at, 0, bytes, stream)? };
+        let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
+        // It is mapped, and stays so until the fill has ended.
+        let range = CheckedRange::vouched(self.address, self.bytes);
+        self.physical.share.device().calls().cuMemsetD8Async(range, 0, stream)?;
         self.physical.share.wait_for(stream)
     }
 
@@ -207,9 +191,8 @@ impl Drop for DeviceMapping {
     fn drop(&mut self) {
         let share = &self.physical.share;
         let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
-        // SAFETY: mapped by `new`; nothing that was given the range runs any more, as the code that
-        // drops a mapping has made sure.
-        let result = unsafe { share.device().table().cuMemUnmap(at, bytes) };
+        // Nothing that was given the range runs any more, as the code that drops a mapping has made sure.
+        let result = share.device().calls().cuMemUnmap(at, bytes);
         gone(&share.counts.mappings, result);
     }
 }
@@ -217,11 +200,9 @@ impl Drop for DeviceMapping {
 /// True if the fd is a file in memory none of whose pages was ever written: it reads as zeros,
 /// and writing zeros would only cost memory.
 fn is_untouched_file(fd: &OwnedFd) -> bool {
-    // SAFETY: stat is plain data, for which zeros are valid.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the fd is open, the local is written.
-    let answer = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) };
-    answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_blocks == 0
+    rustix::fs::fstat(fd).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_blocks == 0
+    })
 }
 
 /// Writes bytes into a client's device memory, at once.

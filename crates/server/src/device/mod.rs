@@ -40,6 +40,7 @@ mod host;
 mod in_flight;
 mod jit_option;
 mod launch_shape;
+mod library;
 mod linking;
 mod local_memory;
 mod managed;
@@ -48,6 +49,7 @@ mod module;
 mod partition;
 mod placed_graph;
 mod range;
+mod safe_calls;
 mod share;
 mod stream;
 mod submission_time;
@@ -79,6 +81,7 @@ pub use module::{Ahead, IMAGE_PADDING_BYTES, Module};
 pub use partition::{SmCount, SmLease, SmPlaces};
 pub use placed_graph::PlacedGraph;
 pub use range::CheckedRange;
+pub use safe_calls::SafeCalls;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostCallback, RawEvent, Stream};
 pub use submission_time::SubmissionTime;
@@ -92,6 +95,7 @@ use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CUuuid, CudaError, DriverTable};
 use event_cost::TimingKernels;
 use green_contexts::KeptGreenContexts;
+use safe_calls::{Live, Owned, SafeExtension};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
@@ -116,7 +120,7 @@ pub struct Device {
     ordinal: CUdevice,
     /// Which of how many devices it is.
     part: Part,
-    context: CUcontext,
+    context: Owned<CUcontext>,
     info: DeviceInfo,
     driver_version: i32,
     stream_priorities: (i32, i32),
@@ -150,25 +154,21 @@ impl Device {
     /// Initialises the provider and makes the shared context on the device with this UUID, or on the
     /// provider's first device. The context is current on this thread afterwards.
     pub fn open(mut driver: Driver, uuid: Option<CUuuid>) -> Result<Self, DeviceError> {
-        let t = driver.table;
-        let version = describe::initialise(t)?;
+        let calls = SafeCalls(driver.table);
+        let version = describe::initialise(calls)?;
         let ordinal = match uuid {
-            Some(uuid) => describe::ordinal_of(t, uuid)?,
+            Some(uuid) => describe::ordinal_of(calls, uuid)?,
             None => 0,
         };
-        let mut context = CUcontext::NULL;
-        // SAFETY: the local is written; the context is the one that was just retained.
-        unsafe {
-            step("cuDevicePrimaryCtxRetain", t.cuDevicePrimaryCtxRetain(&mut context, ordinal))?;
-            step("cuCtxSetCurrent", t.cuCtxSetCurrent(context))?;
-        }
-        // The functions may be there and the device be set up without tenants.
-        // SAFETY: takes a value; 0 is the tenant of threads without one of their own, to which this
-        // thread belongs anyway.
-        driver.extension = driver.extension.filter(|e| unsafe { (e.tenant_bind)(0) }.is_ok());
+        let mut context = Owned::default();
+        let retained = calls.cuDevicePrimaryCtxRetain(&mut context, ordinal);
+        step("cuDevicePrimaryCtxRetain", retained)?;
+        step("cuCtxSetCurrent", calls.cuCtxSetCurrent(context.live()))?;
+        // The functions may be there and the device be set up without tenants. 0 is the tenant of threads
+        // without one of their own, to which this thread belongs anyway.
+        driver.extension = driver.extension.filter(|e| SafeExtension(e).tenant_bind(0).is_ok());
         let (mut least, mut greatest) = (0, 0);
-        // SAFETY: both locals are written.
-        let range = unsafe { t.cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
+        let range = calls.cuCtxGetStreamPriorityRange(&mut least, &mut greatest);
         if range.is_err() {
             // A device without priorities has the range 0..0.
             (least, greatest) = (0, 0);
@@ -176,9 +176,9 @@ impl Device {
         Ok(Self {
             driver,
             ordinal,
-            part: Part { ordinal: ordinal as u32, of: describe::device_count(t)? as u32 },
+            part: Part { ordinal: ordinal as u32, of: describe::device_count(calls)? as u32 },
             context,
-            info: DeviceInfo::read(t, ordinal)?,
+            info: DeviceInfo::read(calls, ordinal)?,
             driver_version: version,
             stream_priorities: (least, greatest),
             counts_conditions: OnceLock::new(),
@@ -263,10 +263,9 @@ impl Device {
     }
 
     /// Unloads a module that the code cache has given up. The answer changes nothing.
-    fn unload_shared(&self, module: CUmodule) -> CUresult {
-        // SAFETY: the module was loaded for the cache, which gave it up: no function of it is left. It is
-        // `ContextCall::UnloadModule` to those who call this.
-        unsafe { self.driver.table.cuModuleUnload(module) }
+    fn unload_shared(&self, module: Owned<CUmodule>) -> CUresult {
+        // It is `ContextCall::UnloadModule` to those who call this.
+        self.calls().cuModuleUnload(module)
     }
 
     /// Makes a call that waits for the context, for `client`, whose session has that in flight, unless
@@ -296,7 +295,8 @@ impl Device {
     /// What the provider says of a stream that is alive: true if its work has ended, also by an error.
     fn is_done(&self, stream: CUstream) -> bool {
         // SAFETY: the caller knows that the stream is alive.
-        unsafe { self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY) }
+        let stream = unsafe { Live::new_unchecked(stream) };
+        self.calls().cuStreamQuery(stream) != Err(CudaError::NOT_READY)
     }
 
     /// Local memory that the context has, by what one thread has of it, bytes.
@@ -307,14 +307,13 @@ impl Device {
     /// Makes the shared context current on this thread: needed once a thread, before anything
     /// else of this layer.
     pub fn make_current(&self) -> CUresult {
-        // SAFETY: the context was retained by `open` and is released only by `close`.
-        unsafe { self.driver.table.cuCtxSetCurrent(self.context) }
+        self.calls().cuCtxSetCurrent(self.context.live())
     }
 
     /// Waits until nothing runs in the shared context any more, which a fault has corrupted.
     pub fn settle_after_fault(&self) {
-        // SAFETY: takes no argument. It answers with the fault.
-        let _ = unsafe { self.driver.table.cuCtxSynchronize() };
+        // It answers with the fault.
+        let _ = self.calls().cuCtxSynchronize();
     }
 
     /// Gives the context back. Nothing of the device may be in use any more.
@@ -328,8 +327,8 @@ impl Device {
     }
 
     /// The shared context.
-    pub(crate) fn context(&self) -> CUcontext {
-        self.context
+    fn context(&self) -> Live<'_, CUcontext> {
+        self.context.live()
     }
 
     /// What is known of the device.
@@ -375,8 +374,7 @@ impl Device {
 
     /// Sets a limit (CUlimit) of the calling thread's tenant.
     pub(crate) fn set_limit(&self, limit: u32, value: usize) -> CUresult {
-        // SAFETY: both are plain numbers, which the provider checks.
-        unsafe { self.table().cuCtxSetLimit(limit, value) }
+        self.calls().cuCtxSetLimit(limit, value)
     }
 
     /// The driver API, for this folder and for the rows that are forwarded as they are.
@@ -384,15 +382,19 @@ impl Device {
         self.driver.table
     }
 
-    fn extension(&self) -> Option<&'static Extension> {
-        self.driver.extension
+    /// Its functions that are safe to call.
+    pub fn calls(&self) -> SafeCalls {
+        SafeCalls(self.driver.table)
+    }
+
+    fn extension(&self) -> Option<SafeExtension> {
+        self.driver.extension.map(SafeExtension)
     }
 
     /// Free and total memory, bytes.
     pub fn memory_info(&self) -> Result<(u64, u64), CudaError> {
         let (mut free, mut total) = (0usize, 0usize);
-        // SAFETY: both locals are written.
-        unsafe { self.driver.table.cuMemGetInfo_v2(&mut free, &mut total)? };
+        self.calls().cuMemGetInfo_v2(&mut free, &mut total)?;
         Ok((free as u64, total as u64))
     }
 }

@@ -3,10 +3,11 @@
 use super::code_cache::{CodeKey, Idle, SharedCode};
 use super::jit_option::JitOptions;
 use super::linking;
+use super::safe_calls::{Live, Owned};
 use super::share::{gone, made};
 use super::variables::{self, FirstValues};
 use super::{BuildLog, ContextCall, Device, Function, JitOption, Share};
-use cuda_api::constants::{function_attribute, pointer_attribute};
+use cuda_api::constants::function_attribute;
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
 use ptx::module_state::{self, Variables};
 use std::ffi::{CStr, CString};
@@ -36,7 +37,7 @@ pub struct Module {
 /// Whose code it is.
 enum Code {
     /// This module's alone.
-    Own(CUmodule),
+    Own(Owned<CUmodule>),
     /// Several clients'.
     Shared(Arc<SharedCode>),
     /// This module's alone, and kept for another client when it goes. Bytes of its image.
@@ -189,17 +190,13 @@ impl Module {
                 code
             }
         };
-        let t = device.table();
         let mut found = Ahead::default();
         for name in kernels {
-            let mut raw = CUfunction::NULL;
-            // SAFETY: the module is alive, the name is a C string, the local is written.
-            let got = unsafe { t.cuModuleGetFunction(&mut raw, code.raw(), name.as_ptr()) };
             // A driver that loads kernels when they are first used does so when it is asked for
             // their attributes.
-            // SAFETY: the provider gave the handle; the result is dropped here, the module is not.
-            let read = got.and_then(|()| unsafe { Function::read(t, raw, Some(code.clone())) });
-            if let Ok(function) = read {
+            // SAFETY: the result keeps the module.
+            let function = unsafe { find(device, code.live(), name, Some(code.clone())) };
+            if let Ok(function) = function {
                 let local = function.attributes()[function_attribute::LOCAL_SIZE_BYTES as usize];
                 found.kernels += 1;
                 found.local_bytes = found.local_bytes.max(u64::try_from(local).unwrap_or(0));
@@ -216,17 +213,11 @@ impl Module {
         image: Vec<u8>,
         kernels: [&CStr; N],
         is_alone: bool,
-    ) -> Result<(CUmodule, [Function; N]), CudaError> {
+    ) -> Result<(Owned<CUmodule>, [Function; N]), CudaError> {
         let loader = Loader { device, share: None, is_alone };
         let module = loader.load(image, &[], (0, 0), |_| ()).0?;
-        let t = device.table();
-        let find = |name: &CStr| {
-            let mut raw = CUfunction::NULL;
-            // SAFETY: the module is loaded, the name is a C string, the local is written.
-            unsafe { t.cuModuleGetFunction(&mut raw, module, name.as_ptr())? };
-            // SAFETY: as above; the provider gave the handle.
-            unsafe { Function::read(t, raw, None) }
-        };
+        // SAFETY: the module is loaded; the caller ends it after its kernels.
+        let find = |name: &CStr| unsafe { find(device, module.live(), name, None) };
         let found: Result<Vec<Function>, _> = kernels.into_iter().map(find).collect();
         match found.map(<[Function; N]>::try_from) {
             Ok(Ok(found)) => Ok((module, found)),
@@ -239,12 +230,11 @@ impl Module {
     }
 
     /// Unloads what [`Module::load_own`] has loaded, whose kernels must not be used any more.
-    pub(super) fn unload_own(device: &Device, module: CUmodule) {
+    pub(super) fn unload_own(device: &Device, module: Owned<CUmodule>) {
         let loader = Loader { device, share: None, is_alone: true };
-        // SAFETY: the caller's word. The answer changes nothing.
-        let _ = loader.synchronising(ContextCall::UnloadModule, || unsafe {
-            device.table().cuModuleUnload(module)
-        });
+        // The answer changes nothing.
+        let _ = loader
+            .synchronising(ContextCall::UnloadModule, || device.calls().cuModuleUnload(module));
     }
 
     /// By what its code is found, if others may use it too, now or later.
@@ -255,10 +245,10 @@ impl Module {
         }
     }
 
-    fn raw(&self) -> CUmodule {
+    fn live(&self) -> Live<'_, CUmodule> {
         match &self.code {
-            Code::Own(raw) => *raw,
-            Code::Shared(code) | Code::Recycled(code, _) => code.raw(),
+            Code::Own(raw) => raw.live(),
+            Code::Shared(code) | Code::Recycled(code, _) => code.live(),
         }
     }
 
@@ -269,33 +259,29 @@ impl Module {
 
     /// Finds a kernel and reads what a launch and the client need of it.
     pub fn function(&self, name: &CStr) -> Result<Function, CudaError> {
-        let t = self.share.device().table();
-        let mut raw = CUfunction::NULL;
-        // SAFETY: the module is alive, the name is a C string, the local is written.
-        unsafe { t.cuModuleGetFunction(&mut raw, self.raw(), name.as_ptr())? };
         let shared = self.code.shared().cloned();
-        // SAFETY: the provider gave the handle; a session drops a module's functions before it.
-        unsafe { Function::read(t, raw, shared) }
+        // SAFETY: a session drops a module's functions before it.
+        unsafe { find(self.share.device(), self.live(), name, shared) }
     }
 
     /// The names of its kernels, in the provider's order.
     pub fn function_names(&self) -> Result<Vec<CString>, CudaError> {
-        let t = self.share.device().table();
+        let (t, calls) = (self.share.device().table(), self.share.device().calls());
         let mut count = 0;
-        // SAFETY: the module is alive, the local is written.
-        unsafe { t.cuModuleGetFunctionCount(&mut count, self.raw())? };
+        calls.cuModuleGetFunctionCount(&mut count, self.live())?;
         let mut functions = vec![CUfunction::NULL; count as usize];
-        // SAFETY: the module is alive, the list has as many places as said.
-        unsafe { t.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.raw())? };
+        calls.cuModuleEnumerateFunctions(&mut functions, self.live())?;
         let name = |function: CUfunction| {
             let mut name = ptr::null();
-            // SAFETY: the provider gave the handle, whose module is alive; the local is written.
-            unsafe { t.cuFuncGetName(&mut name, function)? };
-            if name.is_null() {
-                return Err(CudaError::UNKNOWN);
+            // SAFETY: the provider gave the handle, whose module is alive; the local is written. A function's
+            // name is a C string that lives as long as its module.
+            unsafe {
+                t.cuFuncGetName(&mut name, function)?;
+                match name.is_null() {
+                    true => Err(CudaError::UNKNOWN),
+                    false => Ok(CStr::from_ptr(name).to_owned()),
+                }
             }
-            // SAFETY: a function's name is a C string that lives as long as its module.
-            Ok(unsafe { CStr::from_ptr(name) }.to_owned())
         };
         functions.into_iter().map(name).collect()
     }
@@ -303,20 +289,16 @@ impl Module {
     /// True if a variable is managed by the provider itself, which no other process reaches.
     pub fn is_managed(&self, address: u64) -> bool {
         let mut managed = 0u32;
-        let (t, place) = (self.share.device().table(), ptr::from_mut(&mut managed).cast());
-        // SAFETY: the attribute is 4 bytes long, as the local that it is written to.
-        let answer = unsafe {
-            t.cuPointerGetAttribute(place, pointer_attribute::IS_MANAGED, CUdeviceptr(address))
-        };
+        let calls = self.share.device().calls();
+        let answer = calls.cuPointerGetAttribute(&mut managed, CUdeviceptr(address));
         answer.is_ok() && managed != 0
     }
 
     /// Address and length, bytes, of a global variable.
     pub fn global(&self, name: &CStr) -> Result<(u64, u64), CudaError> {
         let (mut address, mut bytes) = (CUdeviceptr(0), 0usize);
-        let t = self.share.device().table();
-        // SAFETY: the module is alive, the name is a C string, the locals are written.
-        unsafe { t.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.raw(), name.as_ptr())? };
+        let calls = self.share.device().calls();
+        calls.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.live(), name)?;
         Ok((address.0, bytes as u64))
     }
 }
@@ -326,12 +308,12 @@ impl Drop for Module {
         if let Some(key) = self.key() {
             self.share.device().code_cache().held().give_back(&key);
         }
-        let result = match &self.code {
-            // SAFETY: the module is alive and this is its last use; none of its kernels runs any
-            // more, as the owner of a module makes sure before it drops it.
-            Code::Own(raw) => self.share.synchronising(ContextCall::UnloadModule, || unsafe {
-                self.share.device().table().cuModuleUnload(*raw)
-            }),
+        let result = match &mut self.code {
+            // None of its kernels runs any more, as the owner of a module makes sure before it drops it.
+            Code::Own(raw) => {
+                let (calls, raw) = (self.share.device().calls(), raw.take());
+                self.share.synchronising(ContextCall::UnloadModule, || calls.cuModuleUnload(raw))
+            }
             // The cache keeps it for others.
             Code::Shared(_) => Ok(()),
             Code::Recycled(code, bytes) => {
@@ -342,6 +324,25 @@ impl Drop for Module {
         gone(&self.share.counts.modules, result);
     }
 }
+
+/// Finds a kernel of a module and reads what a launch and the client need of it.
+///
+/// # Safety
+/// The result must be dropped before the module.
+unsafe fn find(
+    device: &Device,
+    module: Live<'_, CUmodule>,
+    name: &CStr,
+    shared: Option<Arc<SharedCode>>,
+) -> Result<Function, CudaError> {
+    let (calls, mut raw) = (device.calls(), CUfunction::NULL);
+    calls.cuModuleGetFunction(&mut raw, module, name)?;
+    // SAFETY: the provider gave the handle; the rest is the caller's promise.
+    unsafe { Function::read(calls, raw, shared) }
+}
+
+/// A module whose first values are kept, or itself if they cannot be read and written.
+type WithVariables = Result<Arc<SharedCode>, Owned<CUmodule>>;
 
 /// Whose load an image is: a session's, or of the warm list and no session's yet.
 struct Loader<'a> {
@@ -370,19 +371,22 @@ impl Loader<'_> {
         options: &[JitOption],
         log_bytes: (usize, usize),
         variables: &Variables,
-    ) -> (Result<Result<Arc<SharedCode>, CUmodule>, CudaError>, BuildLog) {
+    ) -> (Result<WithVariables, CudaError>, BuildLog) {
         let charged_bytes = module_state::variable_bytes(&image);
         let (device, mut places) = (self.device, None);
         // Drivers may put off what belongs to variables until their addresses are asked for.
-        // SAFETY: the module was just loaded.
-        let ask = |raw| places = unsafe { variables::places(device, raw, variables) };
+        let ask = |raw: &_| places = variables::places(device, Owned::live(raw), variables);
         let (raw, log) = self.load(image, options, log_bytes, ask);
         let loaded = raw.map(|raw| {
             // SAFETY: the module is loaded, and no kernel of it has run yet.
             let values = places.and_then(|places| unsafe { FirstValues::read(device, places) });
-            let code =
-                |values| SharedCode::with_variables(raw, key, log.clone(), (values, charged_bytes));
-            values.map(|values| Arc::new(code(values))).ok_or(raw)
+            match values {
+                Some(values) => {
+                    let values = (values, charged_bytes);
+                    Ok(Arc::new(SharedCode::with_variables(raw, key, log.clone(), values)))
+                }
+                None => Err(raw),
+            }
         });
         (loaded, log)
     }
@@ -395,8 +399,8 @@ impl Loader<'_> {
         mut image: Vec<u8>,
         options: &[JitOption],
         log_bytes: (usize, usize),
-        loaded: impl FnOnce(CUmodule),
-    ) -> (Result<CUmodule, CudaError>, BuildLog) {
+        loaded: impl FnOnce(&Owned<CUmodule>),
+    ) -> (Result<Owned<CUmodule>, CudaError>, BuildLog) {
         let mut compiled_log = None;
         if let Some(share) = self.share.filter(|share| !share.is_tenant()) {
             match linking::compile(share, &image, options, log_bytes) {
@@ -411,15 +415,16 @@ impl Loader<'_> {
         image.resize(image.len() + IMAGE_PADDING_BYTES, 0);
         let of_load = options.iter().copied().filter(|_| compiled_log.is_none());
         let mut options = JitOptions::new(of_load, log_bytes);
-        let mut raw = CUmodule::NULL;
+        let mut module = Owned::default();
         // SAFETY: the image ends in zeros and its structure was checked, or the provider made it; the
         // options' lists are as long as their number says and live until after the call; the local is
-        // written.
+        // written. The module has no other owner.
         let result = self.synchronising(ContextCall::LoadModule, || unsafe {
             let (count, numbers, values) = options.lists();
-            let image = image.as_ptr().cast();
+            let (image, mut raw) = (image.as_ptr().cast(), CUmodule::NULL);
             self.device.table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)?;
-            loaded(raw);
+            module = Owned::new_unchecked(raw);
+            loaded(&module);
             Ok(())
         });
         // The text is what the client wants to hear of, unless what was made of it cannot be loaded.
@@ -427,6 +432,6 @@ impl Loader<'_> {
             (Ok(()), Some(log)) => log,
             _ => options.into_log(),
         };
-        (result.map(|()| raw), log)
+        (result.map(|()| module), log)
     }
 }

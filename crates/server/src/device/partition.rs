@@ -150,8 +150,7 @@ impl Device {
     pub fn limit_tenant(&self, tenant: u64, sms: Option<Range<u32>>, less_urgent: i32) -> CUresult {
         let extension = self.extension().ok_or(CudaError::NOT_SUPPORTED)?;
         let sms: Vec<u32> = sms.into_iter().flatten().collect();
-        // SAFETY: the list has as many numbers as is said, and is read during the call.
-        unsafe { (extension.tenant_limit)(tenant, sms.as_ptr(), sms.len(), less_urgent) }
+        extension.tenant_limit(tenant, &sms, less_urgent)
     }
 }
 

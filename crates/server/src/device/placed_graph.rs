@@ -7,6 +7,7 @@
 //! is made ready anew.
 
 use super::graph::{Edge, GraphBuilder, GraphExec, Kernel};
+use super::safe_calls::Live;
 use super::{Share, Stream};
 use cuda_api::constants::capture;
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError, DriverTable};
@@ -122,7 +123,7 @@ impl GraphBuilder {
     /// the old ones. If that fails, there are the old nodes alone.
     fn replace_kernels(
         &mut self,
-        make: impl Fn(CUgraph, &Kernel, &Share) -> Result<CUgraphNode, CudaError>,
+        make: impl Fn(Live<'_, CUgraph>, &Kernel, &Share) -> Result<CUgraphNode, CudaError>,
     ) -> Result<Vec<CUgraphNode>, CudaError> {
         let share = self.share().clone();
         let kernels = std::mem::take(&mut self.kernels);
@@ -169,23 +170,18 @@ impl GraphBuilder {
 /// The node that a launch becomes which the stream captures into the graph; it waits for none.
 fn captured(
     share: &Share,
-    graph: CUgraph,
+    graph: Live<'_, CUgraph>,
     kernel: &Kernel,
     stream: &Stream,
 ) -> Result<CUgraphNode, CudaError> {
-    let t = share.device().table();
-    let (raw, behind, data) = (stream.raw(), ptr::null(), ptr::null());
-    // SAFETY: stream and graph are alive; the lists are empty.
-    unsafe {
-        t.cuStreamBeginCaptureToGraph(raw, graph, behind, data, 0, capture::MODE_RELAXED)?;
-    }
+    let (calls, live) = (share.device().calls(), stream.live());
+    calls.cuStreamBeginCaptureToGraph(live, graph)?;
     // Nothing runs yet, and what a stream has is not asked for while it captures.
-    let launched = kernel.function.launch(t, kernel.shape, raw, &kernel.parameters);
-    let node = launched.and_then(|()| last_captured(t, stream));
+    let launched = kernel.function.launch(calls, kernel.shape, live, &kernel.parameters);
+    let node = launched.and_then(|()| last_captured(share.device().table(), stream));
     // The stream captures no more, regardless of the launch's result.
     let mut whole = CUgraph::NULL;
-    // SAFETY: the stream is alive, the local is written.
-    let ended = unsafe { t.cuStreamEndCapture(stream.raw(), &mut whole) };
+    let ended = calls.cuStreamEndCapture(live, &mut whole);
     let node = node?;
     ended.map(|()| node)
 }
@@ -195,7 +191,8 @@ fn last_captured(t: &DriverTable, stream: &Stream) -> Result<CUgraphNode, CudaEr
     let (mut status, mut number, mut count) = (capture::STATUS_NONE, 0, 0);
     let (mut graph, mut nodes) = (CUgraph::NULL, ptr::null::<CUgraphNode>());
     let mut edges = ptr::null::<CUgraphEdgeData>();
-    // SAFETY: the stream is alive; the locals are written.
+    // SAFETY: the stream is alive; the locals are written. The provider's list has as many nodes as it says, and
+    // stays until the stream's next work.
     unsafe {
         t.cuStreamGetCaptureInfo_v3(
             stream.raw(),
@@ -206,10 +203,9 @@ fn last_captured(t: &DriverTable, stream: &Stream) -> Result<CUgraphNode, CudaEr
             &mut edges,
             &mut count,
         )?;
+        match status == capture::STATUS_ACTIVE && count == 1 && !nodes.is_null() {
+            true => Ok(*nodes),
+            false => Err(CudaError::STREAM_CAPTURE_INVALIDATED),
+        }
     }
-    if status != capture::STATUS_ACTIVE || count != 1 || nodes.is_null() {
-        return Err(CudaError::STREAM_CAPTURE_INVALIDATED);
-    }
-    // SAFETY: the provider's list has one node, and stays until the stream's next work.
-    Ok(unsafe { *nodes })
 }

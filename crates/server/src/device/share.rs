@@ -2,6 +2,7 @@
 
 use super::context_sync::Listed;
 use super::green_contexts::GreenContexts;
+use super::safe_calls::{DEFAULT_STREAM, Live, SafeExtension};
 use super::submission_time::SubmissionTime;
 use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
@@ -109,12 +110,9 @@ impl Share {
             Some(extension) => {
                 let mut tenant = 0;
                 let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
-                // SAFETY: the local is written; the name is a C string; the rest are values.
-                unsafe {
-                    (extension.tenant_create)(&mut tenant)?;
-                    (extension.tenant_bind)(tenant)?;
-                    (extension.tenant_name)(tenant, name.as_ptr())?;
-                }
+                extension.tenant_create(&mut tenant)?;
+                extension.tenant_bind(tenant)?;
+                extension.tenant_name(tenant, &name)?;
                 Some(tenant)
             }
         };
@@ -228,12 +226,11 @@ impl Share {
     ///
     /// # Errors
     /// CUDA_ERROR_MPS_CLIENT_TERMINATED if the client ends before: the stream still has its work then.
-    pub(super) fn wait_for(&self, stream: CUstream) -> CUresult {
+    pub(super) fn wait_for(&self, stream: Live<'_, CUstream>) -> CUresult {
         let mut pause = WAIT_PAUSE_MIN;
         let begun = Instant::now();
         loop {
-            // SAFETY: the stream is the session's, or the default stream, which exists always.
-            match unsafe { self.device.table().cuStreamQuery(stream) } {
+            match self.device.calls().cuStreamQuery(stream) {
                 Err(CudaError::NOT_READY) => {}
                 done => return done,
             }
@@ -281,6 +278,11 @@ impl Share {
         self.tenant
     }
 
+    /// Where the provider has tenants: its functions for them, and the share's number.
+    fn at_provider(&self) -> Option<(SafeExtension, u64)> {
+        self.device.extension().zip(self.tenant)
+    }
+
     /// True if a fault of this share harms no other share.
     pub fn is_tenant(&self) -> bool {
         self.tenant.is_some()
@@ -290,61 +292,39 @@ impl Share {
     /// itself ([`memory_note`](cuda_api::extension::memory_note)). CUDA_ERROR_NOT_SUPPORTED if it
     /// does not look.
     pub fn note_memory(&self, address: u64, bytes: u64, note: u32) -> CUresult {
-        match (self.device.extension(), self.tenant) {
-            // SAFETY: the call takes values.
-            (Some(extension), Some(tenant)) => unsafe {
-                (extension.tenant_memory)(tenant, address, bytes, note)
-            },
-            _ => Err(CudaError::NOT_SUPPORTED),
-        }
+        let (extension, tenant) = self.at_provider().ok_or(CudaError::NOT_SUPPORTED)?;
+        extension.tenant_memory(tenant, address, bytes, note)
     }
 
     /// The tenant's sticky error. Success where there are no tenants.
     pub fn tenant_error(&self) -> CUresult {
-        match (self.device.extension(), self.tenant) {
-            // SAFETY: takes a value.
-            (Some(extension), Some(tenant)) => unsafe { (extension.tenant_error)(tenant) },
-            _ => Ok(()),
-        }
+        self.at_provider().map_or(Ok(()), |(extension, tenant)| extension.tenant_error(tenant))
     }
 
     /// What the provider says of the tenant's fault; empty if it says nothing.
     pub fn tenant_fault(&self) -> String {
-        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
-            return String::new();
-        };
+        let Some((extension, tenant)) = self.at_provider() else { return String::new() };
         let mut text = [0u8; FAULT_TEXT_BYTES_MAX];
-        // SAFETY: the buffer is writable for the length that goes with it.
-        let answer =
-            unsafe { (extension.tenant_fault)(tenant, text.as_mut_ptr().cast(), text.len()) };
-        if answer.is_ok() { super::text(&text) } else { String::new() }
+        if extension.tenant_fault(tenant, &mut text).is_ok() {
+            super::text(&text)
+        } else {
+            String::new()
+        }
     }
 
     /// Has a provider without tenants write what kernels have printed so far to its standard output,
     /// as drivers do when a stream is waited for: the default stream, in which nothing is ever left.
     pub fn flush_printf(&self) -> CUresult {
-        // SAFETY: waits for a stream that exists always.
-        unsafe { self.device.table().cuStreamSynchronize(CUstream::NULL) }
+        self.device.calls().cuStreamSynchronize(DEFAULT_STREAM)
     }
 
     /// Takes what the share's kernels have printed, or what their failed assertions say (one of
     /// [`standard`](cuda_api::extension::standard)), up to the buffer's length; the rest stays for
     /// the next call. Nothing where there are no tenants ([`Share::flush_printf`]).
     pub fn take_printf(&self, standard: u32, buffer: &mut [u8]) -> Result<usize, CudaError> {
-        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
-            return Ok(0);
-        };
+        let Some((extension, tenant)) = self.at_provider() else { return Ok(0) };
         let mut written = 0;
-        // SAFETY: the buffer is writable for the length that goes with it, the local is written.
-        unsafe {
-            (extension.tenant_printf)(
-                tenant,
-                standard,
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                &mut written,
-            )?;
-        }
+        extension.tenant_printf(tenant, standard, buffer, &mut written)?;
         Ok(written.min(buffer.len()))
     }
 
@@ -357,13 +337,9 @@ impl Share {
         place: Option<PlaceManaged>,
         data: *mut c_void,
     ) -> CUresult {
-        match (self.device.extension(), self.tenant) {
-            // SAFETY: the caller vouches for the function and its data.
-            (Some(extension), Some(tenant)) => unsafe {
-                (extension.tenant_place_managed)(tenant, place, data)
-            },
-            _ => Ok(()),
-        }
+        let Some((extension, tenant)) = self.at_provider() else { return Ok(()) };
+        // SAFETY: the caller vouches for the function and its data.
+        unsafe { (extension.0.tenant_place_managed)(tenant, place, data) }
     }
 
     /// Says where variables of the modules lie that this share loads next: an address and `how`, one of
@@ -374,36 +350,25 @@ impl Share {
         (address, bytes): (u64, u64),
         how: u32,
     ) -> Result<u64, CudaError> {
-        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
-            return Err(CudaError::NOT_SUPPORTED);
-        };
+        let (extension, tenant) = self.at_provider().ok_or(CudaError::NOT_SUPPORTED)?;
         let mut needed = 0;
-        // SAFETY: the local is written; the rest are values.
-        unsafe { (extension.tenant_place_variables)(tenant, address, bytes, how, &mut needed)? };
+        extension.tenant_place_variables(tenant, address, bytes, how, &mut needed)?;
         Ok(needed)
     }
 
     /// Ends everything of the share that runs or waits, if the provider can. Returns whether it
     /// did: else what runs has to be waited for.
     pub fn end_work(&self) -> bool {
-        match (self.device.extension(), self.tenant) {
-            // SAFETY: takes a value.
-            (Some(extension), Some(tenant)) => unsafe { (extension.tenant_end)(tenant) }.is_ok(),
-            _ => false,
-        }
+        self.at_provider().is_some_and(|(extension, tenant)| extension.tenant_end(tenant).is_ok())
     }
 
     /// Does work of the share in this thread, if the provider lets it be done so; true if it did
     /// some. Short kernels then cost no switch of threads. A fraction of a millisecond, a block
     /// of a kernel up to one.
     pub fn work(&self) -> bool {
-        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
-            return false;
-        };
+        let Some((extension, tenant)) = self.at_provider() else { return false };
         let mut worked = 0;
-        // SAFETY: the local is written.
-        let answer = unsafe { (extension.tenant_work)(tenant, &mut worked) };
-        answer.is_ok() && worked != 0
+        extension.tenant_work(tenant, &mut worked).is_ok() && worked != 0
     }
 
     /// Device memory that the provider has mapped for the share, bytes, if it counts that.
@@ -422,32 +387,16 @@ impl Share {
 
     /// Has the provider record the share's work, or not any more.
     pub fn set_trace(&self, on: bool) -> CUresult {
-        match (self.device.extension(), self.tenant) {
-            // SAFETY: takes values.
-            (Some(extension), Some(tenant)) => unsafe {
-                (extension.tenant_trace)(tenant, u32::from(on))
-            },
-            _ => Err(CudaError::NOT_SUPPORTED),
-        }
+        let (extension, tenant) = self.at_provider().ok_or(CudaError::NOT_SUPPORTED)?;
+        extension.tenant_trace(tenant, u32::from(on))
     }
 
     /// Takes at most so many records of the share's work, oldest first.
     pub fn take_trace(&self, most: usize) -> Vec<TraceRecord> {
-        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
-            return Vec::new();
-        };
+        let Some((extension, tenant)) = self.at_provider() else { return Vec::new() };
         let mut records = vec![TraceRecord::default(); most];
         let (mut written, mut lost) = (0, 0);
-        // SAFETY: the records are written up to the length that goes with them, the locals too.
-        let answer = unsafe {
-            (extension.tenant_trace_take)(
-                tenant,
-                records.as_mut_ptr(),
-                records.len(),
-                &mut written,
-                &mut lost,
-            )
-        };
+        let answer = extension.tenant_trace_take(tenant, &mut records, &mut written, &mut lost);
         records.truncate(if answer.is_ok() { written } else { 0 });
         records
     }
@@ -463,8 +412,7 @@ impl Device {
     /// ended. May be asked from any thread.
     pub fn usage_of(&self, tenant: u64) -> Option<TenantUsage> {
         let mut usage = TenantUsage::default();
-        // SAFETY: the local is written.
-        unsafe { (self.extension()?.tenant_usage)(tenant, &mut usage) }.ok()?;
+        self.extension()?.tenant_usage(tenant, &mut usage).ok()?;
         Some(usage)
     }
 
@@ -473,20 +421,15 @@ impl Device {
     pub fn kernels_of(&self, tenant: u64) -> Vec<KernelUsage> {
         let Some(extension) = self.extension() else { return Vec::new() };
         let mut count = 0;
-        // SAFETY: the local is written; a capacity of 0 wants no rows.
-        if unsafe { (extension.tenant_kernels)(tenant, std::ptr::null_mut(), 0, &mut count) }
-            .is_err()
-        {
+        // A capacity of 0 wants no rows, but their number.
+        if extension.tenant_kernels(tenant, &mut [], &mut count).is_err() {
             return Vec::new();
         }
         let mut rows = vec![KernelUsage::default(); count];
         if rows.is_empty() {
             return rows;
         }
-        // SAFETY: the rows are written up to their number, the local too.
-        let answer = unsafe {
-            (extension.tenant_kernels)(tenant, rows.as_mut_ptr(), rows.len(), &mut count)
-        };
+        let answer = extension.tenant_kernels(tenant, &mut rows, &mut count);
         rows.truncate(if answer.is_ok() { count } else { 0 });
         rows
     }
@@ -495,8 +438,7 @@ impl Device {
     /// thread.
     pub fn activity(&self) -> Option<DeviceActivity> {
         let mut activity = DeviceActivity::default();
-        // SAFETY: the local is written.
-        unsafe { (self.extension()?.device_activity)(self.ordinal(), &mut activity) }.ok()?;
+        self.extension()?.device_activity(self.ordinal(), &mut activity).ok()?;
         Some(activity)
     }
 
@@ -505,8 +447,7 @@ impl Device {
     /// already is nothing to end.
     pub fn end_tenant(&self, tenant: u64) {
         if let Some(extension) = self.extension() {
-            // SAFETY: takes a value.
-            let _ = unsafe { (extension.tenant_end)(tenant) };
+            let _ = extension.tenant_end(tenant);
         }
     }
 }
@@ -517,10 +458,10 @@ impl Drop for Share {
         self.greens.clear();
         self.device.green_contexts.trim();
         self.device.sync().leave(&self.in_flight);
-        if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
-            // SAFETY: takes a value; 0 is the tenant of threads without one of their own. The
-            // thread ends, so the answer changes nothing.
-            let _ = unsafe { (extension.tenant_bind)(0) };
+        if let Some((extension, _)) = self.at_provider() {
+            // 0 is the tenant of threads without one of their own. The thread ends, so the answer
+            // changes nothing.
+            let _ = extension.tenant_bind(0);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Streams and events: objects of the provider, owned.
 
+use super::safe_calls::{Live, Owned};
 use super::share::{gone, made};
 use super::{CheckedRange, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
-use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
+use cuda_api::{CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,7 +26,11 @@ impl HostCallback {
         Self { function, number }
     }
 
-    fn data(self) -> *mut c_void {
+    pub(super) fn function(self) -> extern "C-unwind" fn(number: *mut c_void) {
+        self.function
+    }
+
+    pub(super) fn data(self) -> *mut c_void {
         std::ptr::without_provenance_mut(self.number)
     }
 
@@ -40,7 +44,7 @@ impl HostCallback {
 /// A stream. It never synchronises with the provider's own default stream.
 pub struct Stream {
     share: Rc<Share>,
-    raw: CUstream,
+    raw: Owned<CUstream>,
     /// The SMs that its blocks stay on, if not on all.
     sms: Option<Range<u32>>,
     /// Something else than a kernel or a mark was submitted: what comes next may have to wait for more
@@ -57,10 +61,9 @@ pub struct Stream {
 impl Stream {
     /// Makes one with a priority, which the provider clamps to its range.
     pub fn new(share: &Rc<Share>, priority: i32) -> Result<Self, CudaError> {
-        let mut raw = CUstream::NULL;
-        let t = share.device().table();
-        // SAFETY: the local is written.
-        unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
+        let mut raw = Owned::default();
+        let calls = share.device().calls();
+        calls.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)?;
         made(&share.counts.streams);
         Ok(Self::of(share, raw, None))
     }
@@ -68,19 +71,18 @@ impl Stream {
     /// Makes one whose blocks stay on some of the device's SMs.
     pub fn on_sms(share: &Rc<Share>, priority: i32, sms: Range<u32>) -> Result<Self, CudaError> {
         let green = share.green_context(sms.clone())?;
-        let mut raw = CUstream::NULL;
-        let t = share.device().table();
-        // SAFETY: the local is written; the share keeps the green context for its life.
-        unsafe {
-            t.cuGreenCtxStreamCreate(&mut raw, green, stream_flags::NON_BLOCKING, priority)?;
-        }
+        let mut raw = Owned::default();
+        let calls = share.device().calls();
+        // The share keeps the green context for its life.
+        let green = green.live();
+        calls.cuGreenCtxStreamCreate(&mut raw, green, stream_flags::NON_BLOCKING, priority)?;
         made(&share.counts.streams);
         Ok(Self::of(share, raw, Some(sms)))
     }
 
-    fn of(share: &Rc<Share>, raw: CUstream, sms: Option<Range<u32>>) -> Self {
+    fn of(share: &Rc<Share>, raw: Owned<CUstream>, sms: Option<Range<u32>>) -> Self {
         let (broken, numbered) = (Cell::new(false), Cell::new(false));
-        share.in_flight().add_stream(raw);
+        share.in_flight().add_stream(raw.live().raw());
         let (queued, unmarked) = (Cell::new(0), Cell::new(0));
         Self { share: share.clone(), raw, sms, broken, numbered, queued, unmarked }
     }
@@ -146,21 +148,24 @@ impl Stream {
 
     /// The provider's handle.
     pub(crate) fn raw(&self) -> CUstream {
-        self.raw
+        self.live().raw()
+    }
+
+    /// The provider's handle, while the stream is there.
+    pub(super) fn live(&self) -> Live<'_, CUstream> {
+        self.raw.live()
     }
 
     /// The provider's number of it, unique as long as it lives.
     pub fn number(&self) -> Result<u64, CudaError> {
         let mut number = 0;
-        // SAFETY: the stream is alive; the local is written.
-        unsafe { self.share.device().table().cuStreamGetId(self.raw, &mut number)? };
+        self.share.device().calls().cuStreamGetId(self.live(), &mut number)?;
         Ok(number)
     }
 
     /// True if all that was submitted is done.
     pub fn is_idle(&self) -> Result<bool, CudaError> {
-        // SAFETY: the stream is alive.
-        match unsafe { self.share.device().table().cuStreamQuery(self.raw) } {
+        match self.share.device().calls().cuStreamQuery(self.live()) {
             Ok(()) => Ok(true),
             Err(CudaError::NOT_READY) => Ok(false),
             Err(error) => Err(error),
@@ -170,36 +175,25 @@ impl Stream {
     /// Records an event behind what was submitted.
     pub fn record(&self, event: &Event) -> CUresult {
         self.count_operation();
-        self.share.submission_time().of(|| {
-            // SAFETY: stream and event are alive.
-            unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) }
-        })
+        let calls = self.share.device().calls();
+        self.share.submission_time().of(|| calls.cuEventRecord(event.live(), self.live()))
     }
 
     /// Lets what is submitted from now on wait for an event.
     pub fn wait(&self, event: &Event) -> CUresult {
         self.interrupt();
         self.count_operation();
-        // SAFETY: stream and event are alive.
-        unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw(), 0) }
+        self.share.device().calls().cuStreamWaitEvent(self.live(), event.live())
     }
 
     /// Lets the device write a 32-bit word when all before is done.
     pub fn write_word(&self, word: CheckedRange, value: u32) -> CUresult {
         debug_assert_eq!(word.bytes(), 4);
-        let address = CUdeviceptr(word.address());
         self.count_operation();
-        self.share.submission_time().of(|| {
-            // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
-            unsafe {
-                self.share.device().table().cuStreamWriteValue32_v2(
-                    self.raw,
-                    address,
-                    value,
-                    stream_value::WRITE_DEFAULT,
-                )
-            }
-        })
+        let (calls, flags) = (self.share.device().calls(), stream_value::WRITE_DEFAULT);
+        self.share
+            .submission_time()
+            .of(|| calls.cuStreamWriteValue32_v2(self.live(), word, value, flags))
     }
 
     /// Lets what is submitted from now on wait until a 32-bit word has a value.
@@ -207,18 +201,10 @@ impl Stream {
         self.interrupt();
         self.count_operation();
         debug_assert_eq!(word.bytes(), 4);
-        let address = CUdeviceptr(word.address());
-        self.share.submission_time().of(|| {
-            // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
-            unsafe {
-                self.share.device().table().cuStreamWaitValue32_v2(
-                    self.raw,
-                    address,
-                    value,
-                    stream_value::WAIT_EQ,
-                )
-            }
-        })
+        let (calls, flags) = (self.share.device().calls(), stream_value::WAIT_EQ);
+        self.share
+            .submission_time()
+            .of(|| calls.cuStreamWaitValue32_v2(self.live(), word, value, flags))
     }
 
     /// Calls a function on a thread of the provider when all before is done. It may be called at any
@@ -227,76 +213,46 @@ impl Stream {
     pub fn call_host(&self, callback: HostCallback) -> CUresult {
         self.interrupt();
         self.count_operation();
-        let table = self.share.device().table();
-        // SAFETY: the stream is alive; the function is safe to call with its number, whenever.
-        unsafe { table.cuLaunchHostFunc(self.raw, Some(callback.function), callback.data()) }
+        self.share.device().calls().cuLaunchHostFunc(self.live(), callback)
     }
 
     /// Copies from host memory that the provider knows (registered) to the device.
     pub fn copy_in(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
         self.count_operation();
-        self.share.submission_time().of(|| {
-            // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
-            unsafe {
-                self.share.device().table().cuMemcpyHtoDAsync_v2(
-                    CUdeviceptr(to.address()),
-                    from.address() as *const c_void,
-                    to.bytes() as usize,
-                    self.raw,
-                )
-            }
-        })
+        let calls = self.share.device().calls();
+        self.share.submission_time().of(|| calls.cuMemcpyHtoDAsync_v2(to, from, self.live()))
     }
 
     /// Copies from the device to host memory that the provider knows (registered).
     pub fn copy_out(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
         self.count_operation();
-        self.share.submission_time().of(|| {
-            // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
-            unsafe {
-                self.share.device().table().cuMemcpyDtoHAsync_v2(
-                    to.address() as *mut c_void,
-                    CUdeviceptr(from.address()),
-                    to.bytes() as usize,
-                    self.raw,
-                )
-            }
-        })
+        let calls = self.share.device().calls();
+        self.share.submission_time().of(|| calls.cuMemcpyDtoHAsync_v2(to, from, self.live()))
     }
 
     /// Fills a range of device memory with a byte.
     pub fn fill(&self, range: CheckedRange, value: u8) -> CUresult {
         self.count_operation();
-        self.share.submission_time().of(|| {
-            // SAFETY: the stream is alive, the range is the session's (CheckedRange).
-            unsafe {
-                self.share.device().table().cuMemsetD8Async(
-                    CUdeviceptr(range.address()),
-                    value,
-                    range.bytes() as usize,
-                    self.raw,
-                )
-            }
-        })
+        let calls = self.share.device().calls();
+        self.share.submission_time().of(|| calls.cuMemsetD8Async(range, value, self.live()))
     }
 
     /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
     pub fn launch(&self, function: &Function, shape: LaunchShape, parameters: &[u8]) -> CUresult {
-        let table = self.share.device().table();
+        let calls = self.share.device().calls();
         self.count_operation();
         self.share.launching(function.local_bytes(), || {
-            function.launch(table, shape, self.raw, parameters)
+            function.launch(calls, shape, self.live(), parameters)
         })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.share.in_flight().remove_stream(self.raw);
-        // SAFETY: the stream is alive and this is its last use.
-        let result = unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) };
+        self.share.in_flight().remove_stream(self.raw());
+        let result = self.share.device().calls().cuStreamDestroy_v2(self.raw.take());
         gone(&self.share.counts.streams, result);
     }
 }
@@ -304,21 +260,19 @@ impl Drop for Stream {
 /// The provider's event, which several sessions may hold. Destroyed with the last of them.
 pub struct RawEvent {
     device: Arc<Device>,
-    raw: CUevent,
+    raw: Owned<CUevent>,
 }
 
 impl RawEvent {
     /// Destroys the event, which has no other owner. Returns the provider's answer.
     fn destroy(&mut self) -> CUresult {
-        let raw = std::mem::take(&mut self.raw);
-        // SAFETY: the event is alive and this is its last use: the handle was taken.
-        unsafe { self.device.table().cuEventDestroy_v2(raw) }
+        self.device.calls().cuEventDestroy_v2(self.raw.take())
     }
 }
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
-        if !self.raw.is_null() {
+        if self.raw != Owned::default() {
             // No caller is left to be told of an error.
             let _ = self.destroy();
         }
@@ -334,10 +288,9 @@ pub struct Event {
 impl Event {
     /// Makes one with flags of cuEventCreate.
     pub fn new(share: &Rc<Share>, flags: u32) -> Result<Self, CudaError> {
-        let mut raw = CUevent::NULL;
+        let mut raw = Owned::default();
         let device = share.device();
-        // SAFETY: the local is written.
-        unsafe { device.table().cuEventCreate(&mut raw, flags)? };
+        device.calls().cuEventCreate(&mut raw, flags)?;
         Ok(Self::of(share, Arc::new(RawEvent { device: device.clone(), raw })))
     }
 
@@ -362,14 +315,13 @@ impl Event {
         Arc::strong_count(&self.raw) > 1
     }
 
-    fn raw(&self) -> CUevent {
-        self.raw.raw
+    fn live(&self) -> Live<'_, CUevent> {
+        self.raw.raw.live()
     }
 
     /// True if what was recorded last is done, or nothing was.
     pub fn is_done(&self) -> Result<bool, CudaError> {
-        // SAFETY: the event is alive.
-        match unsafe { self.share.device().table().cuEventQuery(self.raw()) } {
+        match self.share.device().calls().cuEventQuery(self.live()) {
             Ok(()) => Ok(true),
             Err(CudaError::NOT_READY) => Ok(false),
             Err(error) => Err(error),
@@ -379,9 +331,7 @@ impl Event {
     /// Time from `self` to `end`, ms.
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32, CudaError> {
         let mut ms = 0.0;
-        let t = self.share.device().table();
-        // SAFETY: the local is written; both events are alive.
-        unsafe { t.cuEventElapsedTime(ptr::from_mut(&mut ms), self.raw(), end.raw())? };
+        self.share.device().calls().cuEventElapsedTime(&mut ms, self.live(), end.live())?;
         Ok(ms)
     }
 }

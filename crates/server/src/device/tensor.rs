@@ -82,8 +82,7 @@ impl Device {
     /// A map with another address, which is not checked either.
     pub fn replace_map_address(&self, r: &ReplaceMapAddress) -> Result<[u64; 16], CudaError> {
         let mut map = CUtensorMap { opaque: r.map };
-        // SAFETY: the map is a local that is written; the address is not followed.
-        unsafe { self.table().cuTensorMapReplaceAddress(&mut map, r.address as *mut c_void)? };
+        self.calls().cuTensorMapReplaceAddress(&mut map, r.address)?;
         Ok(map.opaque)
     }
 }

@@ -1,12 +1,11 @@
 //! Variables of a module: their first values, kept so that one client after the other can have it.
 
 use super::Device;
-use cuda_api::constants::pointer_attribute;
+use super::safe_calls::{DEFAULT_STREAM, Live};
 use cuda_api::{CUdeviceptr, CUmodule, CUresult, CUstream};
 use ptx::module_state::{Variable, Variables};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
-use std::ptr;
 
 /// Most variables of a module whose first values are kept, bytes.
 const BYTES_MAX: u64 = 16 << 20;
@@ -17,18 +16,14 @@ pub struct FirstValues(Vec<(u64, Box<[u8]>)>);
 
 /// Where a module's variables are: ranges of device memory that do not overlap, first address and
 /// bytes. `None` if the provider does not say it of each of them, so that not all could be written.
-///
-/// # Safety
-/// The module must be loaded.
-pub(super) unsafe fn places(
+pub(super) fn places(
     device: &Device,
-    module: CUmodule,
+    module: Live<'_, CUmodule>,
     variables: &Variables,
 ) -> Option<Vec<(u64, u64)>> {
     let mut ranges = BTreeMap::new();
     for variable in &variables.all {
-        // SAFETY: the caller vouches for the module.
-        let address = unsafe { address(device, module, variable)? };
+        let address = address(device, module, variable)?;
         // What lies between the variables of a section can be written too.
         let (first, bytes) = match variable.place {
             Some((section, offset)) => {
@@ -54,21 +49,13 @@ pub(super) unsafe fn places(
 }
 
 /// The address of a variable, if it is as long as its image says and memory of the device alone.
-///
-/// # Safety
-/// The module must be loaded.
-unsafe fn address(device: &Device, module: CUmodule, variable: &Variable) -> Option<u64> {
+fn address(device: &Device, module: Live<'_, CUmodule>, variable: &Variable) -> Option<u64> {
     let name = CString::new(variable.name.as_str()).ok()?;
     let (mut address, mut bytes) = (CUdeviceptr(0), 0usize);
-    let (t, mut managed) = (device.table(), 0u32);
-    let answer = ptr::from_mut(&mut managed).cast();
-    // SAFETY: the caller vouches for the module; the name is a C string, the locals are written, of
-    // which the attribute has 4 bytes.
-    unsafe {
-        t.cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()).ok()?;
-        // A provider that knows no such attribute has no managed variables.
-        let _ = t.cuPointerGetAttribute(answer, pointer_attribute::IS_MANAGED, address);
-    }
+    let (calls, mut managed) = (device.calls(), 0u32);
+    calls.cuModuleGetGlobal_v2(&mut address, &mut bytes, module, &name).ok()?;
+    // A provider that knows no such attribute has no managed variables.
+    let _ = calls.cuPointerGetAttribute(&mut managed, address);
     (managed == 0 && address.0 != 0 && bytes as u64 == variable.bytes).then_some(address.0)
 }
 
@@ -116,6 +103,5 @@ impl FirstValues {
 
 /// Waits for copies in the default stream, in which nothing else is ever left: no client's work.
 fn settle(device: &Device) -> CUresult {
-    // SAFETY: waits for a stream that exists always.
-    unsafe { device.table().cuStreamSynchronize(CUstream::NULL) }
+    device.calls().cuStreamSynchronize(DEFAULT_STREAM)
 }

@@ -6,8 +6,7 @@
 use super::contexts::{Context, Contexts};
 use super::counter::{Counter, Launched};
 use super::device_time::{DeviceTime, Launches};
-use crate::device::{Function, LaunchShape};
-use cuda_api::DriverTable;
+use crate::device::{Function, LaunchShape, SafeCalls};
 use cuda_api::constants::function_attribute;
 use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -510,11 +509,11 @@ impl KernelMeter {
     /// The counters of a shape.
     pub fn counters(
         &mut self,
-        t: &DriverTable,
+        calls: SafeCalls,
         function: &Function,
         launch: &LaunchShape,
     ) -> Arc<ShapeCounters> {
-        let at = self.place(Shape::of(launch), || function.blocks_per_sm(t, launch));
+        let at = self.place(Shape::of(launch), || function.blocks_per_sm(calls, launch));
         self.shapes[at].counters.clone()
     }
 
@@ -555,11 +554,11 @@ impl KernelMeter {
     #[inline]
     pub fn before(
         &mut self,
-        t: &DriverTable,
+        calls: SafeCalls,
         function: &Function,
         launch: &LaunchShape,
     ) -> &Arc<ShapeCounters> {
-        let at = self.place(Shape::of(launch), || function.blocks_per_sm(t, launch));
+        let at = self.place(Shape::of(launch), || function.blocks_per_sm(calls, launch));
         &self.shapes[at].counters
     }
 

@@ -17,6 +17,7 @@ use channel::system;
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUuuid, CudaError, result_code};
 use recovery::Admission;
+use rustix::process::Resource;
 use scheduling::{Class, ClientSettings};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -681,18 +682,16 @@ impl Clients {
 
 /// Refuses a client that would run out of descriptors in the middle of its session.
 fn room_for_one() -> Result<(), String> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the local is written. If the call fails, there is no limit to heed.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let allowed = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
-    let left = limit.rlim_cur.saturating_sub(open);
+    let left = allowed.saturating_sub(open);
     if left >= DESCRIPTORS_A_CLIENT {
         return Ok(());
     }
     Err(format!(
         "only {} open files are allowed and {open} are in use: raise the limit (ulimit -Hn) where \
          the daemon is started",
-        limit.rlim_cur
+        allowed
     ))
 }
 

@@ -6,8 +6,8 @@
 use crate::log::Log;
 use cuda_api::environment::OPENMPS_CPUS;
 use cuda_api::settings::{Cpus, parse_cpus};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
-use std::mem::MaybeUninit;
 
 /// What the environment asks for; a mistake is said and counts as nothing.
 fn wanted(log: &Log) -> Cpus {
@@ -54,29 +54,17 @@ fn take(log: &Log, cpus: &[u32], why: &str) {
 }
 
 fn set(cpus: &[u32]) -> io::Result<()> {
-    // SAFETY: zeros are an empty set.
-    let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
-    for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as u32) {
-        // SAFETY: the number lies in the set.
-        unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU as u32) {
+        set.set(*cpu as usize);
     }
-    // SAFETY: the set is readable for its length; 0 is this thread.
-    match unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    // Of this thread.
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 fn get() -> io::Result<Vec<u32>> {
-    // SAFETY: zeros are an empty set.
-    let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
-    // SAFETY: the set is writable for its length; 0 is this thread.
-    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the numbers lie in the set.
-    let is_set = |cpu: &u32| unsafe { libc::CPU_ISSET(*cpu as usize, &set) };
-    Ok((0..libc::CPU_SETSIZE as u32).filter(is_set).collect())
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect())
 }
 
 #[cfg(test)]

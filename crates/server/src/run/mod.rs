@@ -119,9 +119,8 @@ pub fn run(control: SeqPacket, mut options: Options) -> Exit {
 /// context, so nothing of a device is taken.
 pub fn describe(control: &SeqPacket, log: &Log) -> Exit {
     start::prepare_environment(log);
-    let described = start::load_provider().and_then(|(driver, _)| {
-        describe_all(driver.table).map_err(|error| start::why_no_device(&error))
-    });
+    let described = start::load_provider()
+        .and_then(|(driver, _)| describe_all(driver).map_err(|error| start::why_no_device(&error)));
     let devices = match described {
         Ok(devices) => devices,
         Err(reason) => return fail(control, log, &reason),

@@ -177,28 +177,28 @@ impl Session {
         let attribute = u32::try_from(attribute).map_err(|_| CudaError::INVALID_VALUE)?;
         let value = i32::from_word(value).ok_or(CudaError::INVALID_VALUE)?;
         let device = self.share.device().clone();
-        self.modules.function_mut(function)?.set_attribute(device.table(), attribute, value)
+        self.modules.function_mut(function)?.set_attribute(device.calls(), attribute, value)
     }
 
     pub(super) fn set_function_cache(&mut self, words: &[u64]) -> Result<(), CudaError> {
         let &[function, preferred] = words else { return Err(CudaError::INVALID_VALUE) };
         let preferred = u32::try_from(preferred).map_err(|_| CudaError::INVALID_VALUE)?;
-        self.modules.function(function)?.set_cache(self.share.device().table(), preferred)
+        self.modules.function(function)?.set_cache(self.share.device().calls(), preferred)
     }
 
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
-        let stream = self.stream_on_share()?;
+        let stream = self.streams.on_share()?;
         let function = self.modules.function(r.function.0 as u64)?;
-        let table = self.share.device().table();
-        Ok(ClusterCount { clusters: function.clusters(table, cluster_shape(&r)?, stream)? })
+        let calls = self.share.device().calls();
+        Ok(ClusterCount { clusters: function.clusters(calls, cluster_shape(&r)?, stream)? })
     }
 
     pub(super) fn largest_cluster(&mut self, r: LargestCluster) -> Result<ClusterCount, CudaError> {
-        let stream = self.stream_on_share()?;
+        let stream = self.streams.on_share()?;
         let function = self.modules.function(r.0.function.0 as u64)?;
-        let table = self.share.device().table();
+        let calls = self.share.device().calls();
         Ok(ClusterCount {
-            clusters: function.largest_cluster(table, cluster_shape(&r.0)?, stream)?,
+            clusters: function.largest_cluster(calls, cluster_shape(&r.0)?, stream)?,
         })
     }
 

@@ -271,7 +271,7 @@ impl Session {
             };
             let word = launch.function.0 as u64;
             let module = session.modules.module_of(word)?;
-            let table = session.share.device().table();
+            let calls = session.share.device().calls();
             let loaded = session.modules.loaded_mut(word)?;
             builder.add_kernel(&loaded.function, shape, launch.parameters)?;
             uses.record(|| {
@@ -279,7 +279,7 @@ impl Session {
                 Some(Node::Kernel { function, shape, parameters: launch.parameters.to_vec() })
             });
             uses.kernels += 1;
-            uses.counted.push(loaded.meter.counters(table, &loaded.function, &shape));
+            uses.counted.push(loaded.meter.counters(calls, &loaded.function, &shape));
             uses.may_print |= loaded.may_print;
             if !uses.modules.contains(&module) {
                 uses.modules.push(module);

@@ -123,7 +123,7 @@ impl Session {
             // An event behind a kernel holds up its hardware queue until the kernel has ended.
             true => self
                 .meter
-                .due(meter.before(self.share.device().table(), function, &shape))
+                .due(meter.before(self.share.device().calls(), function, &shape))
                 .filter(|_| !self.place.shares_queues()),
             false => None,
         };

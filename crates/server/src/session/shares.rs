@@ -4,8 +4,8 @@
 //! elsewhere the session goes on with other streams, and its graphs follow these.
 
 use super::{Link, Session};
-use crate::device::{Device, Stream};
-use cuda_api::{CUresult, CUstream, CudaError};
+use crate::device::Device;
+use cuda_api::CUresult;
 
 impl Link {
     /// Has the provider keep the client's terms from now on, if it has tenants and the client is one.
@@ -32,12 +32,6 @@ impl Session {
         }
         let set = self.streams.set_terms(self.link.limits.terms());
         self.say_unkept(set);
-    }
-
-    /// A stream on the SMs of the client's share, for questions about launches; none in particular if the provider
-    /// keeps the share by itself, or there is none.
-    pub(super) fn stream_on_share(&mut self) -> Result<CUstream, CudaError> {
-        Ok(self.streams.on_share()?.map_or(CUstream::NULL, Stream::raw))
     }
 
     /// What cannot be kept is said in the log, and the client goes on without.

@@ -7,6 +7,7 @@
 
 use crate::device::{CodeKey, JitOption};
 use ptx::module_state::{Variable, Variables};
+use rustix::process::Resource;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -346,8 +347,7 @@ fn parse(text: &str) -> Option<Use> {
 }
 
 fn user() -> u32 {
-    // SAFETY: geteuid only returns a number.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// True for a directory of this user's in which no other user can do or see anything.
@@ -357,10 +357,7 @@ fn is_ours_alone(directory: &Metadata) -> bool {
 
 /// The longest file that the process may write: it is ended if it writes more, by SIGXFSZ.
 fn file_bytes_max() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the local is written. If the call fails, there is no limit to heed.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    limit.rlim_cur
+    rustix::process::getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

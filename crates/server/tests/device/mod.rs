@@ -54,10 +54,10 @@ pub fn driver() -> Driver {
 
 fn software_gpu_driver() -> Driver {
     // SAFETY: the symbols are the software GPU's, linked into this program.
-    let table = Box::leak(Box::new(unsafe { DriverTable::resolve(symbol) }));
-    // SAFETY: as above.
-    let extension = unsafe { Extension::resolve(symbol) }.expect("the software GPU has tenants");
-    Driver { table, extension: Some(Box::leak(Box::new(extension))) }
+    let (table, extension) = unsafe { (DriverTable::resolve(symbol), Extension::resolve(symbol)) };
+    let extension = extension.expect("the software GPU has tenants");
+    let extension = Some(&*Box::leak(Box::new(extension)));
+    Driver { table: Box::leak(Box::new(table)), extension }
 }
 
 /// The software GPU without tenants and with some functions replaced by others, by their symbols; `None` if the

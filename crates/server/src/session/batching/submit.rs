@@ -137,7 +137,7 @@ impl Session {
 
     /// Makes a graph of launches and fills; `None` if some of them are to be timed.
     fn make_chain(&mut self, held: &[Record]) -> Result<Option<Chain>, CudaError> {
-        let table = self.share.device().table();
+        let calls = self.share.device().calls();
         let mut nodes = Vec::with_capacity(held.len());
         for record in held {
             if let Some((fill, _)) = Fill::of(record) {
@@ -151,7 +151,7 @@ impl Session {
             if loaded.may_print {
                 return Err(CudaError::NOT_SUPPORTED);
             }
-            let counters = loaded.meter.counters(table, &loaded.function, &shape);
+            let counters = loaded.meter.counters(calls, &loaded.function, &shape);
             let (function, parameters) = (function.0 as u64, parameters.to_vec());
             nodes.push(Node::Kernel(Launch { function, shape, counters, parameters }));
         }
@@ -189,7 +189,7 @@ impl Session {
         // An event behind the graph costs the processor as much as some of its kernels.
         let is_marked = !self.place.is_oversubscribed() && !self.place.shares_queues();
         let (mut count, mut predicted_ns, mut sum) = (0, 0, Launched::default());
-        let (table, is_counting) = (self.share.device().table(), self.meter.is_counting());
+        let (calls, is_counting) = (self.share.device().calls(), self.meter.is_counting());
         for node in nodes {
             let node = match node {
                 Node::Kernel(launch) => launch,
@@ -204,7 +204,7 @@ impl Session {
             slot.under_way.launched(Code::Kernel(node.function), loaded.launches);
             loaded.launches = loaded.launches.saturating_add(1);
             if is_counting {
-                loaded.meter.before(table, &loaded.function, &node.shape);
+                loaded.meter.before(calls, &loaded.function, &node.shape);
                 sum.add(loaded.meter.submitted());
             }
             if is_counting && is_marked {

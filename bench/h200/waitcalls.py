@@ -5,7 +5,7 @@
 
 Compiles waitcalls.cu with nvcc and runs it on the bare driver, with CUDA_MODULE_LOADING EAGER and LAZY.
 Writes a table: loading, call, what it waits for, its duration and the longest launch of another thread
-meanwhile, in ms, beside a kernel of 400 ms. `crates/server/src/device/calls.rs` is held against it.
+meanwhile, in ms, beside a kernel of 400 ms. `crates/server/src/device/sync/calls.rs` is held against it.
 """
 
 import argparse

@@ -12,7 +12,7 @@ const fn layer(folder: &'static str, may_name: &'static [&'static str]) -> Layer
     Layer { folder, may_name }
 }
 
-/// The layers of crates, the lowest first. Folders that are not listed may name everything and
+/// The layers of crates, or of a crate's folder (`crate/folder`), the lowest first. Folders that are not listed may name everything and
 /// be named by those that list them. A folder names only what stands in its row, so a row that
 /// names a folder further down is a circle: each has its reason in ARCHITECTURE.md.
 const LAYERS: &[(&str, &[Layer])] = &[
@@ -280,6 +280,16 @@ const LAYERS: &[(&str, &[Layer])] = &[
         ],
     ),
     (
+        "server/session",
+        &[
+            layer("memory", &[]),
+            layer("module", &[]),
+            layer("policy", &[]),
+            layer("stream", &["memory", "module", "policy"]),
+            layer("graph", &["memory", "module", "policy", "stream"]),
+        ],
+    ),
+    (
         "control",
         &[
             layer("activation", &[]),
@@ -421,10 +431,10 @@ fn code_of(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The folders (or files beside `lib.rs`) of the crate that code names, as `crate::name` or in
+/// The folders (or files) below `above`, such as `crate::`, that code names, as `crate::name` or in
 /// `crate::{...}`.
-fn named_folders(code: &str) -> impl Iterator<Item = &str> {
-    code.split("crate::").skip(1).flat_map(|rest| {
+fn named_folders<'a>(code: &'a str, above: &'a str) -> impl Iterator<Item = &'a str> {
+    code.split(above).skip(1).flat_map(|rest| {
         let list = match rest.strip_prefix('{') {
             Some(list) => list.split('}').next().unwrap_or_default(),
             None => rest,
@@ -442,8 +452,13 @@ fn named_folders(code: &str) -> impl Iterator<Item = &str> {
 fn folders_name_only_what_is_below_them() {
     let mut complaints = Vec::new();
     for (name, layers) in LAYERS {
-        let source = crate::root().join("crates").join(name).join("src");
-        let files = tracked(&format!("crates/{name}/src/*.rs"));
+        let (package, within) = name.split_once('/').unwrap_or((name, ""));
+        let source = crate::root().join("crates").join(package).join("src").join(within);
+        let files = tracked(&format!("{}/*.rs", source.display()));
+        let above = match within {
+            "" => "crate::".to_owned(),
+            within => format!("crate::{within}::"),
+        };
         // Tests in a file of their own may name what the tests of others have.
         for path in files.iter().filter(|path| !path.ends_with("tests.rs")) {
             let inside =
@@ -452,12 +467,12 @@ fn folders_name_only_what_is_below_them() {
             let Some(layer) = layers.iter().find(|layer| layer.folder == folder) else { continue };
             let others: Vec<&str> = layers.iter().map(|layer| layer.folder).collect();
             let text = code_of(&read(path));
-            for named in named_folders(&text) {
+            for named in named_folders(&text, &above) {
                 let is_folder = source.join(named).is_dir()
                     || source.join(named).with_extension("rs").is_file();
                 let is_known = others.contains(&named) || is_folder;
                 if is_known && named != folder && !layer.may_name.contains(&named) {
-                    complaints.push(format!("{name}/src/{inside}: names {named}"));
+                    complaints.push(format!("{name}: {inside} names {named}"));
                 }
             }
         }

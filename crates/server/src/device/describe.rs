@@ -1,7 +1,8 @@
 //! Devices as a provider describes them, without a context on any.
 
 use super::safe_calls::SafeCalls;
-use super::{DeviceError, Driver, green, step, text};
+use super::sms::green;
+use super::{DeviceError, Driver, step, text};
 use channel::message::{self, DEVICE_ATTRIBUTES, DEVICES_MAX, Devices, PEER_ATTRIBUTES, Peer};
 use cuda_api::attributes::COMPUTE_MODE;
 use cuda_api::{CUdevice, CUuuid, CudaError};

@@ -23,81 +23,58 @@
 //! * What is called back during a call (places of managed variables, [`ManagedRoom`]) is called in
 //!   that call, on its thread.
 
-mod array;
-pub mod calls;
-mod code_cache;
-mod context_sync;
-mod copy_box;
-mod cupti;
 mod describe;
-mod event_cost;
 mod footprint;
-mod function;
-mod graph;
-mod green;
-mod green_contexts;
-mod host;
-mod in_flight;
-mod jit_option;
-mod launch_shape;
 mod library;
-mod linking;
-mod local_memory;
-mod managed;
-mod memory;
-mod module;
-mod partition;
-mod placed_graph;
+mod objects;
 mod range;
 mod safe_calls;
 mod share;
-mod stream;
-mod submission_time;
-mod tensor;
-mod timing;
-mod variables;
+mod sms;
+pub mod sync;
+mod time;
 
-pub use array::{Array, ImageObject, MipmappedArray, Shown};
-pub use code_cache::{CodeKey, Held};
-pub use context_sync::{
-    ContextCall, ContextSync, HELD_PERCENT_MAX, Progress, SHALLOW_KERNELS, SyncReport, SyncTotals,
-    Waiting,
-};
-pub use copy_box::BoxSide;
-pub use cupti::{Cupti, KernelRecord, WindowRecords};
 pub use describe::{DeviceInfo, describe_all};
-pub use event_cost::EventCost;
-pub use function::Function;
-pub use graph::{ChainWork, Condition, GraphBuilder, NodeChain};
-pub use green_contexts::KEPT_GREEN_CONTEXTS_MAX;
-pub use host::HostRegistration;
-pub use in_flight::InFlight;
-pub use jit_option::{BuildLog, JitOption};
-pub use launch_shape::LaunchShape;
-pub use linking::{INPUT_PTX, link};
-pub use managed::{ManagedRoom, ManagedVariables};
-pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
-pub use module::{Ahead, IMAGE_PADDING_BYTES, Module};
-pub use partition::{SmCount, SmLease, SmPlaces};
-pub use placed_graph::PlacedGraph;
+pub use objects::array::{Array, ImageObject, MipmappedArray, Shown};
+pub use objects::code_cache::{CodeKey, Held};
+pub use objects::copy::BoxSide;
+pub use objects::function::Function;
+pub use objects::graph::{ChainWork, Condition, GraphBuilder, NodeChain};
+pub use objects::host::HostRegistration;
+pub use objects::jit_option::{BuildLog, JitOption};
+pub use objects::launch_shape::LaunchShape;
+pub use objects::linking::{INPUT_PTX, link};
+pub use objects::managed::{ManagedRoom, ManagedVariables};
+pub use objects::memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
+pub use objects::module::{Ahead, IMAGE_PADDING_BYTES, Module};
+pub use objects::stream::{Event, HostCallback, RawEvent, Stream};
+pub use objects::tensor::TensorMapKind;
 pub use range::CheckedRange;
 pub use safe_calls::SafeCalls;
 pub use share::{Leftovers, Share};
-pub use stream::{Event, HostCallback, RawEvent, Stream};
-pub use submission_time::SubmissionTime;
-pub use tensor::TensorMapKind;
-pub use timing::{Started, Stopwatch, Timed};
+pub use sms::green_contexts::KEPT_GREEN_CONTEXTS_MAX;
+pub use sms::partition::{SmCount, SmLease, SmPlaces};
+pub use sms::placed_graph::PlacedGraph;
+pub use sync::context_sync::{
+    ContextCall, ContextSync, HELD_PERCENT_MAX, Progress, SHALLOW_KERNELS, SyncReport, SyncTotals,
+    Waiting,
+};
+pub use sync::in_flight::InFlight;
+pub use time::cupti::{Cupti, KernelRecord, WindowRecords};
+pub use time::event_cost::EventCost;
+pub use time::submission_time::SubmissionTime;
+pub use time::timing::{Started, Stopwatch, Timed};
 
 use crate::window::Part;
-use code_cache::CodeCache;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CUuuid, CudaError, DriverTable};
-use event_cost::TimingKernels;
-use green_contexts::KeptGreenContexts;
+use objects::code_cache::CodeCache;
 use safe_calls::{Live, Owned, SafeExtension};
+use sms::green_contexts::KeptGreenContexts;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
+use time::event_cost::TimingKernels;
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
 /// share them, and what waits in a queue, for an event, a value, a host function or an earlier

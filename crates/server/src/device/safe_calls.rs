@@ -14,11 +14,11 @@
 //! Not here: functions that ask for more, such as a node that must be one of a graph that is instantiated. Their calls are
 //! `unsafe`, and say why they may be made. What a provider is trusted with: [`super`].
 
-use super::array::CheckedResource;
-use super::copy_box::CheckedCopy;
-use super::function::ParameterList;
-use super::graph::{CheckedFill, EdgeList, KernelNode};
-use super::launch_shape::LaunchConfig;
+use super::objects::array::CheckedResource;
+use super::objects::copy::CheckedCopy;
+use super::objects::function::ParameterList;
+use super::objects::graph::{CheckedFill, EdgeList, KernelNode};
+use super::objects::launch_shape::LaunchConfig;
 use super::{CheckedRange, HostCallback};
 use cuda_api::constants::{capture, pointer_attribute, vmm};
 use cuda_api::extension::{DeviceActivity, Extension, KernelUsage, TenantUsage, TraceRecord};

@@ -1,9 +1,9 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
-use super::context_sync::Listed;
-use super::green_contexts::GreenContexts;
 use super::safe_calls::{DEFAULT_STREAM, Live, SafeExtension};
-use super::submission_time::SubmissionTime;
+use super::sms::green_contexts::GreenContexts;
+use super::sync::context_sync::Listed;
+use super::time::submission_time::SubmissionTime;
 use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
 use cuda_api::{CUresult, CUstream, CudaError};

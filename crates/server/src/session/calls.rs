@@ -1,7 +1,7 @@
 //! Requests with a reply: memory, modules, questions.
 
 use super::Session;
-use super::posts::launch_shape;
+use super::stream::posts::launch_shape;
 use crate::device::{LaunchShape, TensorMapKind};
 use crate::meter::{KernelCounters, KernelMeter};
 use channel::message::Message;

@@ -1,6 +1,6 @@
 //! The end of a session: nothing of the client stays behind.
 
-use super::pending::Pending;
+use super::stream::pending::Pending;
 use super::{End, Session, Stage};
 use channel::region::ServerState;
 use std::sync::atomic::Ordering;

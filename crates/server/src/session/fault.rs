@@ -6,7 +6,7 @@
 //! of its client was in flight, the main thread decides whose the fault was (`run/attribution.rs`), and all
 //! others go on at another server.
 
-use super::under_way::Code;
+use super::stream::code_in_flight::Code;
 use super::{End, Evidence, FaultPart, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;

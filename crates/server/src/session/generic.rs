@@ -7,8 +7,8 @@
 //! refused.
 
 use super::Session;
-use super::ranges::extent_of_rows;
-use super::streams::Work;
+use super::memory::ranges::extent_of_rows;
+use super::stream::table::Work;
 use crate::device::Share;
 use crate::meter::Direction;
 use cuda_api::*;

@@ -1,6 +1,6 @@
 //! What a session's thread and the server's main thread share of one client.
 
-use super::limits::Limits;
+use super::policy::limits::Limits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::message::{Declared, pid_of_process};

@@ -1,18 +1,18 @@
 //! The beginning of a session: windows, objects, the welcome.
 
-use super::arrays::Arrays;
-use super::batching::Batcher;
-use super::callbacks::Callbacks;
-use super::declaration::Declaration;
-use super::gate::Gate;
-use super::graphs::Graphs;
+use super::graph::batching::Batcher;
+use super::graph::table::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
-use super::modules::Modules;
-use super::pending::Pending;
-use super::retired::Retired;
+use super::memory::arrays::Arrays;
+use super::memory::retired::Retired;
+use super::module::table::Modules;
+use super::restore::Declaration;
 use super::spent::Spent;
-use super::streams::Streams;
+use super::stream::callbacks::Callbacks;
+use super::stream::pending::Pending;
+use super::stream::table::Streams;
+use super::stream::work_in_flight::Gate;
 use super::{EVENTS_MAX, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::account::Refusal;
 use crate::common::Common;

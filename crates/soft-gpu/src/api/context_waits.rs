@@ -20,7 +20,7 @@ pub(super) enum Waits {
     Own,
 }
 
-/// Calls that wait for the context and keep others out (`server/src/device/calls.rs` has the list that was measured).
+/// Calls that wait for the context and keep others out (`server/src/device/sync/calls.rs` has the list that was measured).
 const CONTEXT: &[&str] = &[
     "cuModuleLoad",
     "cuModuleLoadData",

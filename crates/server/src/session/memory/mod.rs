@@ -4,7 +4,12 @@
 //! Invariant: a range is in [`Ranges`] exactly while what stands behind it is mapped. Who takes
 //! memory away has seen all of the client's streams idle before.
 
+pub(super) mod arrays;
+pub(super) mod ipc;
 mod peer_windows;
+pub(super) mod ranges;
+pub(super) mod reserved;
+pub(super) mod retired;
 mod virtual_memory;
 
 pub use virtual_memory::MEMORIES_MAX;
@@ -17,7 +22,7 @@ use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
     Share, Stream, new_chunk, old_chunk,
 };
-use crate::session::ranges::{Backing, Ranges};
+use crate::session::memory::ranges::{Backing, Ranges};
 use crate::window::{Window, Windows};
 use channel::memfd::{self, Mapping};
 use channel::message;

@@ -10,8 +10,8 @@ use crate::device::{DeviceMapping, Physical};
 use crate::session::Session;
 use crate::session::calls::check_device;
 use crate::session::handles::Table;
-use crate::session::ranges::Backing;
-use crate::session::reserved::Reserved;
+use crate::session::memory::ranges::Backing;
+use crate::session::memory::reserved::Reserved;
 use crate::window::Arena;
 use channel::message::Message;
 use channel::request::{

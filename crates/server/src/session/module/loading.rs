@@ -1,0 +1,256 @@
+//! Loading modules: from an image, or from code that is loaded already.
+
+use crate::account::Charge;
+use crate::device::{BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, Module};
+use crate::session::Session;
+use crate::session::module::code::{Code, Placed, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
+use crate::session::module::image::Image;
+use crate::session::module::table::LoadedModule;
+use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
+use channel::message::Message;
+use channel::request::{
+    CODE_HAS_VARIABLES, KEEPS_VALUES, KNOWN_TO_PRINT, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS,
+    ModuleLoaded, NO_CODE, PLACES_VARIABLES, Request,
+};
+use channel::ring::Record;
+use cuda_api::CudaError;
+use cuda_api::extension::variable_place;
+use ptx::module_state::State;
+use std::os::fd::{AsFd, OwnedFd};
+
+impl Session {
+    /// Loads a module. Logs come back with an error too.
+    pub(in crate::session) fn load_module(&mut self, record: &Record) {
+        // Sessions that load the same code wait for one of them, which may wait until no session
+        // submits anything.
+        self.share.in_flight().end_submitting();
+        let file = self.receive_file(LoadModule::OPCODE);
+        self.link.set_in_call(true);
+        let request = record.decode::<LoadModule>().map_err(|_| CudaError::INVALID_VALUE);
+        let (result, loaded) = match (self.sticky, request, file) {
+            (Some(error), ..) | (None, Err(error), _) | (None, _, Err(error)) => {
+                (Err(error), ModuleLoaded::default())
+            }
+            (None, Ok(request), Ok(file)) => self.load(&request, &file),
+        };
+        match result {
+            Ok(()) => self.reply(Ok(()), &loaded),
+            Err(error) => {
+                let error = self.note(error);
+                if self.answers(error) {
+                    self.reply(Err(error), &loaded);
+                }
+            }
+        }
+        self.link.set_in_call(false);
+    }
+
+    fn load(
+        &mut self,
+        request: &LoadModule,
+        file: &OwnedFd,
+    ) -> (Result<(), CudaError>, ModuleLoaded) {
+        let mut loaded = ModuleLoaded::default();
+        let word = request.module.0 as u64;
+        if let Some(result) = self.take_known(request, &mut loaded) {
+            return (result, loaded);
+        }
+        let charged = self.modules.vacant(word).and_then(|()| self.charge_image(request));
+        // A wait for room has begun it again.
+        self.share.in_flight().end_submitting();
+        let checked =
+            charged.and_then(|charge| read_image(request, file).map(|checked| (charge, checked)));
+        let (_charge, (image, bytes, options)) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return (Err(error), loaded),
+        };
+        let place = match self.place_of(request) {
+            Ok(place) => place,
+            Err(error) => return (Err(error), loaded),
+        };
+        let prepared = self.prepare((image, bytes), place, options.is_empty());
+        let Code { image, may_print, placed, state } = match prepared {
+            Ok(Prepared::Code(code)) => code,
+            Ok(Prepared::NeedsPlace(bytes)) => {
+                loaded.variables_bytes = bytes;
+                return (Ok(()), loaded);
+            }
+            Err(error) => return (Err(error), loaded),
+        };
+        if may_print {
+            loaded.flags |= MODULE_PRINTS;
+        }
+        let image_bytes = ptx::module_state::variable_bytes(&image);
+        let before = self.share.mapped_bytes();
+        let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
+        let logs = (log_bytes(request.info_log_bytes), log_bytes(request.error_log_bytes));
+        let (module, BuildLog { info, error }) = match &state {
+            State::None => {
+                let key = CodeKey::of(&image, &options);
+                // What takes code by its key is not told where variables were placed.
+                if placed.is_empty() {
+                    loaded.code = key.words();
+                }
+                self.common.warm.loading(key, &image, &options, None);
+                Module::load_shared(&self.share, key, image, &options, logs)
+            }
+            State::Variables(variables) => {
+                let key = CodeKey::of(&image, &options);
+                let warm = &self.common.warm;
+                let copy = warm.is_new(&key, &image).then(|| image.clone());
+                let (module, log) =
+                    Module::load_recycled(&self.share, key, image, &options, logs, variables);
+                // Not if its variables cannot get their first values again.
+                if module.as_ref().is_ok_and(|module| module.key().is_some()) {
+                    if placed.is_empty() {
+                        loaded.code = key.words();
+                        loaded.flags |= CODE_HAS_VARIABLES;
+                    }
+                    match copy {
+                        Some(image) => warm.loading(key, &image, &options, Some(variables)),
+                        None => warm.again(&key),
+                    }
+                }
+                (module, log)
+            }
+            State::Unknown => Module::load(&self.share, image, &options, logs),
+        };
+        (loaded.info_log, loaded.error_log) = (info, error);
+        if self.share.is_tenant() && place.is_some() {
+            let needed = self.share.place_variables((0, 0), variable_place::NONE);
+            loaded.variables_bytes = needed.unwrap_or(0);
+            if module.is_err() && loaded.variables_bytes > 0 {
+                self.memory.take_managed();
+                return (Ok(()), loaded);
+            }
+        }
+        if let (Some(declaration), Ok(module)) = (&mut self.declaration, &module) {
+            declaration.has_module(module.is_new(), &state);
+        }
+        // What was placed goes again if the module does not come.
+        let managed = self.memory.take_managed();
+        let kept = module.and_then(|module| {
+            let charge =
+                self.memory.account.charge(self.share.variable_bytes(before, image_bytes))?;
+            let globals = Vec::new();
+            let module =
+                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
+            self.keep_module(word, module, &mut loaded)
+        });
+        (kept, loaded)
+    }
+
+    /// Takes code that is loaded by the key that a client was told at another server. `None`: the image has
+    /// to be read.
+    fn take_known(
+        &mut self,
+        request: &LoadModule,
+        loaded: &mut ModuleLoaded,
+    ) -> Option<Result<(), CudaError>> {
+        let word = request.module.0 as u64;
+        // A request for places, or one that is not understood, goes the whole way.
+        let plain = request.flags & !KNOWN_TO_PRINT == 0;
+        if request.code == NO_CODE || !plain || self.modules.vacant(word).is_err() {
+            return None;
+        }
+        let key = CodeKey::of_words(request.code);
+        let (module, charged_bytes) = match Module::find_shared(&self.share, &key) {
+            Some(module) => (Ok(module), 0),
+            None => {
+                let found = Module::find_recycled(&self.share, &key)?;
+                loaded.flags |= CODE_HAS_VARIABLES;
+                found
+            }
+        };
+        self.common.warm.again(&key);
+        if let Some(declaration) = &mut self.declaration {
+            declaration.has_module(false, &State::None);
+        }
+        loaded.code = request.code;
+        let may_print = self.can_fetch_printed() && request.flags & KNOWN_TO_PRINT != 0;
+        if may_print {
+            loaded.flags |= MODULE_PRINTS;
+        }
+        Some(module.and_then(|module| {
+            let charge = self.memory.account.charge(charged_bytes)?;
+            let (globals, placed, managed) = (Vec::new(), Placed::new(), None);
+            let module =
+                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
+            self.keep_module(word, module, loaded)
+        }))
+    }
+
+    /// Charges what is held for an image while it is loaded; waits while others hold all there is
+    /// room for. CUDA_ERROR_OUT_OF_MEMORY for one that finds no room even alone.
+    fn charge_image(&mut self, request: &LoadModule) -> Result<Charge, CudaError> {
+        if request.image_bytes > IMAGE_BYTES_MAX {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let images = self.common.images.clone();
+        if !images.could_hold(request.image_bytes) {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let mut charge = None;
+        self.wait_until(|_| {
+            charge = images.charge(request.image_bytes).ok();
+            Ok(charge.is_some())
+        })?;
+        charge.ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
+    /// Where the client wants variables; `None` if it leaves that to the provider.
+    fn place_of(&self, request: &LoadModule) -> Result<Option<VariablePlace>, CudaError> {
+        if request.flags & !(PLACES_VARIABLES | KEEPS_VALUES | KNOWN_TO_PRINT) != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if request.flags & PLACES_VARIABLES == 0 {
+            return Ok(None);
+        }
+        let (address, bytes) = request.place;
+        self.memory.device_range(address, bytes)?;
+        if !address.is_multiple_of(VARIABLES_ALIGN_BYTES) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        Ok(Some(VariablePlace { address, bytes, kept: request.flags & KEEPS_VALUES != 0 }))
+    }
+
+    fn keep_module(
+        &mut self,
+        word: u64,
+        module: LoadedModule,
+        loaded: &mut ModuleLoaded,
+    ) -> Result<(), CudaError> {
+        if let Some(variables) = &module.managed {
+            let sent = self.socket.send(&Message::ManagedFd(()), &[variables.file().as_fd()]);
+            sent.map_err(|_| CudaError::MPS_RPC_FAILURE)?;
+            self.memory.add_managed(variables)?;
+            loaded.managed = (variables.address(), variables.bytes());
+        }
+        self.modules.add(word, module)
+    }
+}
+
+/// Copies the image out of the client's file and checks its structure.
+fn read_image(
+    request: &LoadModule,
+    file: &OwnedFd,
+) -> Result<(Image, Vec<u8>, Vec<JitOption>), CudaError> {
+    let sealed = SealedBytes::open(file, IMAGE_BYTES_MAX).map_err(|_| CudaError::INVALID_VALUE)?;
+    let length = usize::try_from(request.image_bytes).map_err(|_| CudaError::INVALID_VALUE)?;
+    let bytes = sealed.get(..length).ok_or(CudaError::INVALID_VALUE)?;
+    let image = Image::check(bytes)?;
+    let options = request
+        .options
+        .iter()
+        .map(|o| {
+            let value = u32::try_from(o.value).map_err(|_| CudaError::INVALID_VALUE)?;
+            JitOption::new(o.option, value)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    // With the room that is needed to load it: what is large is not moved.
+    let mut copy = Vec::new();
+    let room = copy.try_reserve_exact(length + IMAGE_PADDING_BYTES);
+    room.map_err(|_| CudaError::OUT_OF_MEMORY)?;
+    copy.extend_from_slice(bytes);
+    Ok((image, copy, options))
+}

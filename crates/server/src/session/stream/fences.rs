@@ -1,0 +1,117 @@
+//! Fences: how a client learns that a stream's work is done.
+//!
+//! The device writes a stream's completion word when it gets there, which costs the session nothing.
+//! But a write that waits for its stream's kernel holds up all that is behind it in its hardware
+//! queue, of whichever stream. While more sessions are at work than there are queues, one's fence
+//! would be another one's wait. So a fence behind a few kernels is kept back then: it goes to the
+//! device with the next work of its stream, and if none comes, the session looks when the stream's
+//! work is done and writes the word itself. Many kernels hold up their queue without a fence too,
+//! by waiting for each other.
+//!
+//! Invariant: no work of a client's is in a stream behind a fence that is kept back.
+
+use crate::device::CheckedRange;
+use crate::session::stream::slot::{Kept, Slot, has_passed};
+use crate::session::stream::table::{Presence, Streams, Work};
+use crate::session::{REQUESTS_PER_LOOK, Session};
+use channel::region::Region;
+use channel::request::Fence;
+use channel::wait::SpinPolicy;
+use cuda_api::{CUresult, CUstream, CudaError};
+use std::time::{Duration, Instant};
+
+/// As [`REQUESTS_PER_LOOK`], while fences are kept back for which a thread may wait.
+const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
+
+/// Most kernels since the last fence of a stream behind which one is kept back.
+const KERNELS_MAX: u32 = 4;
+
+impl Slot {
+    /// Puts a fence behind all that is in the stream, or keeps it back if that is worth it.
+    pub(in crate::session) fn fence(
+        &mut self,
+        word: CheckedRange,
+        value: u32,
+        shared: bool,
+        region: &Region,
+    ) -> CUresult {
+        let kernels = std::mem::take(&mut self.kernels_since_fence);
+        let index = self.index();
+        self.under_way.fence(value, |fence| has_passed(region, index, fence));
+        if !shared || kernels > KERNELS_MAX {
+            return self.stream.write_word(word, value);
+        }
+        self.kept = Some(Kept { word, value, since: Instant::now() });
+        Ok(())
+    }
+}
+
+impl Streams {
+    /// How long it is until the stream of a fence that is kept back should be looked at; `None` if
+    /// none is.
+    fn next_look(&mut self, policy: SpinPolicy) -> Option<Duration> {
+        let mut soonest = None;
+        self.busy_slots(|slot| {
+            if let Some(kept) = &slot.kept {
+                let pause = policy.back_off_after(kept.since.elapsed(), slot.last_wait);
+                soonest = Some(soonest.map_or(pause, |soonest| pause.min(soonest)));
+            }
+        });
+        soonest
+    }
+}
+
+impl Session {
+    /// The completion word of a stream's slot, as the device sees it.
+    pub(in crate::session) fn completion_word(
+        &self,
+        stream: CUstream,
+    ) -> Result<CheckedRange, CudaError> {
+        let slot = Streams::slot_of(stream.0 as u64)?;
+        let word = self.region.completion_word(slot).ok_or(CudaError::INVALID_HANDLE)?;
+        Ok(self.memory.region_word(word.address()))
+    }
+
+    pub(in crate::session) fn fence(&mut self, request: Fence) -> CUresult {
+        let fenced = self.put_fence(request);
+        if fenced.is_err() {
+            self.pass_without_stream(request.stream, request.value);
+        }
+        fenced
+    }
+
+    fn put_fence(&mut self, request: Fence) -> CUresult {
+        let word = self.completion_word(request.stream)?;
+        self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
+        slot.counters.waits.add(1);
+        slot.fence(word, request.value, self.place.shares_queues(), &self.region)
+    }
+
+    /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
+    /// it is outstanding, and no device would ever write the word.
+    fn pass_without_stream(&self, stream: CUstream, value: u32) {
+        if !matches!(self.streams.presence(stream.0 as u64), Presence::Gone) {
+            return;
+        }
+        let slot = Streams::slot_of(stream.0 as u64).ok();
+        if let Some(word) = slot.and_then(|slot| self.region.completion_word(slot)) {
+            word.store(value);
+            channel::wait::wake(word);
+        }
+    }
+
+    /// How long the session may sleep before it has to look at streams whose fences are kept back;
+    /// `None` if there are none.
+    pub(in crate::session) fn next_look_at_fences(&mut self) -> Option<Duration> {
+        if self.sticky.is_some() { None } else { self.streams.next_look(self.consumer.policy()) }
+    }
+
+    /// After how many requests in a row the session looks at its work.
+    pub(in crate::session) fn requests_per_look(&self) -> u32 {
+        match self.place.shares_queues() {
+            true => REQUESTS_PER_LOOK_AT_FENCES,
+            false => REQUESTS_PER_LOOK,
+        }
+    }
+}

@@ -282,11 +282,13 @@ const LAYERS: &[(&str, &[Layer])] = &[
     (
         "server/session",
         &[
-            layer("memory", &[]),
-            layer("module", &[]),
+            layer("handles", &[]),
+            layer("memory", &["handles"]),
+            layer("module", &["handles"]),
             layer("policy", &[]),
-            layer("stream", &["memory", "module", "policy"]),
-            layer("graph", &["memory", "module", "policy", "stream"]),
+            layer("link", &["policy"]),
+            layer("stream", &["handles", "link", "memory", "module", "policy"]),
+            layer("graph", &["handles", "memory", "module", "policy", "stream"]),
         ],
     ),
     (

@@ -25,6 +25,7 @@
 
 mod describe;
 mod footprint;
+mod host_callback;
 mod library;
 mod objects;
 mod range;
@@ -35,6 +36,7 @@ pub mod sync;
 mod time;
 
 pub use describe::{DeviceInfo, describe_all};
+pub use host_callback::HostCallback;
 pub use objects::array::{Array, ImageObject, MipmappedArray, Shown};
 pub use objects::code_cache::{CodeKey, Held};
 pub use objects::copy::BoxSide;
@@ -47,7 +49,7 @@ pub use objects::linking::{INPUT_PTX, link};
 pub use objects::managed::{ManagedRoom, ManagedVariables};
 pub use objects::memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
 pub use objects::module::{Ahead, IMAGE_PADDING_BYTES, Module};
-pub use objects::stream::{Event, HostCallback, RawEvent, Stream};
+pub use objects::stream::{Event, RawEvent, Stream, clusters, largest_cluster};
 pub use objects::tensor::TensorMapKind;
 pub use range::CheckedRange;
 pub use safe_calls::SafeCalls;

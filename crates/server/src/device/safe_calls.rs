@@ -6,30 +6,26 @@
 //! * A handle is an [`Owned`] one or a [`Live`] one of it, so its object is alive. What ends an object takes
 //!   the [`Owned`] one. A NULL handle is allowed: it is the default stream, or every function refuses it.
 //! * A result goes to a `&mut` place of its type, a list to a slice, whose length goes with it.
-//! * A text is a [`CStr`]; a description is a reference to a type without pointers, or one that only its
-//!   own module can make, such as [`ParameterList`] and [`CheckedCopy`].
+//! * A text is a [`CStr`]; a description is a reference to a type without pointers, or a [`Description`].
 //! * Device memory and registered host memory are a [`CheckedRange`], which belongs to the session for as
 //!   long as work uses it. Addresses and numbers that the provider checks by itself are plain.
 //!
 //! Not here: functions that ask for more, such as a node that must be one of a graph that is instantiated. Their calls are
 //! `unsafe`, and say why they may be made. What a provider is trusted with: [`super`].
 
-use super::objects::array::CheckedResource;
-use super::objects::copy::CheckedCopy;
-use super::objects::function::ParameterList;
-use super::objects::graph::{CheckedFill, EdgeList, KernelNode};
-use super::objects::launch_shape::LaunchConfig;
-use super::{CheckedRange, HostCallback};
+use super::host_callback::HostCallback;
+use super::range::CheckedRange;
 use cuda_api::constants::{capture, pointer_attribute, vmm};
 use cuda_api::extension::{DeviceActivity, Extension, KernelUsage, TenantUsage, TraceRecord};
 use cuda_api::resource::SM_GROUPS_MAX;
 use cuda_api::{
-    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_VIEW_DESC,
+    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_KERNEL_NODE_PARAMS,
+    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC,
     CUDA_TEXTURE_DESC, CUarray, CUcontext, CUdevResource, CUdevResourceDesc, CUdevice, CUdeviceptr,
-    CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo, CUgraphNode,
-    CUgreenCtx, CUlinkState, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle,
-    CUmipmappedArray, CUmodule, CUresult, CUstream, CUsurfObject, CUtensorMap, CUtexObject, CUuuid,
-    DriverTable,
+    CUevent, CUfunction, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphExecUpdateResultInfo,
+    CUgraphNode, CUgreenCtx, CUlaunchConfig, CUlinkState, CUmemAccessDesc, CUmemAllocationProp,
+    CUmemGenericAllocationHandle, CUmipmappedArray, CUmodule, CUresult, CUstream, CUsurfObject,
+    CUtensorMap, CUtexObject, CUuuid, DriverTable,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -83,6 +79,42 @@ impl<H: Copy> Live<'_, H> {
 
 /// The provider's default stream, in which no client's work ever is.
 pub(super) const DEFAULT_STREAM: Live<'static, CUstream> = Live(CUstream::NULL, PhantomData);
+
+/// What a function reads during a call and is described by a structure, or a list, with pointers or addresses.
+///
+/// # Safety
+/// What the structure leads to must be there, and may be used as the manual says, while the value is there.
+pub(super) unsafe trait Description<T> {
+    /// The structure, or the list's first entry.
+    fn get(&self) -> *const T;
+}
+
+/// Edges of a graph: three lists of one length.
+pub(super) struct EdgeList<'a> {
+    graph: Live<'a, CUgraph>,
+    from: Vec<CUgraphNode>,
+    to: Vec<CUgraphNode>,
+    data: Vec<CUgraphEdgeData>,
+}
+
+impl<'a> EdgeList<'a> {
+    /// Edges from nodes to nodes, as their data say.
+    ///
+    /// # Safety
+    /// The nodes must be the graph's, and alive for the lifetime.
+    pub(super) unsafe fn new_unchecked(
+        graph: Live<'a, CUgraph>,
+        edges: impl Iterator<Item = (CUgraphNode, CUgraphNode, CUgraphEdgeData)>,
+    ) -> Self {
+        let mut list = Self { graph, from: Vec::new(), to: Vec::new(), data: Vec::new() };
+        for (from, to, data) in edges {
+            list.from.push(from);
+            list.to.push(to);
+            list.data.push(data);
+        }
+        list
+    }
+}
 
 /// An argument as a provider's function takes it.
 trait Argument<T> {
@@ -283,21 +315,21 @@ rows! { SafeCalls:
     cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: &mut c_int, function: Live<'_, CUfunction>, threads: c_int, shared_bytes: usize);
     cuOccupancyMaxActiveClusters(
-        clusters: &mut c_int, function: Live<'_, CUfunction>, config: &LaunchConfig<'_>
+        clusters: &mut c_int, function: Live<'_, CUfunction>, config: &impl Description<CUlaunchConfig>
     ) => (clusters, function.0, config.get());
     cuOccupancyMaxPotentialClusterSize(
-        blocks: &mut c_int, function: Live<'_, CUfunction>, config: &LaunchConfig<'_>
+        blocks: &mut c_int, function: Live<'_, CUfunction>, config: &impl Description<CUlaunchConfig>
     ) => (blocks, function.0, config.get());
     cuLaunchKernel(
         function: Live<'_, CUfunction>, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint,
-        stream: Live<'_, CUstream>, parameters: ParameterList<'_>
+        stream: Live<'_, CUstream>, parameters: &impl Description<*mut c_void>
     ) => (
         function.0, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes,
-        stream.0, ptr::null_mut(), parameters.get()
+        stream.0, ptr::null_mut(), parameters.get().cast_mut()
     );
     cuLaunchKernelEx(
-        config: &LaunchConfig<'_>, function: Live<'_, CUfunction>, parameters: ParameterList<'_>
-    ) => (config.get(), function.0, ptr::null_mut(), parameters.get());
+        config: &impl Description<CUlaunchConfig>, function: Live<'_, CUfunction>, parameters: &impl Description<*mut c_void>
+    ) => (config.get(), function.0, ptr::null_mut(), parameters.get().cast_mut());
     cuLinkDestroy(state: Owned<CUlinkState>);
 }
 
@@ -345,13 +377,13 @@ rows! { SafeCalls:
         answer: &mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: Live<'_, CUmipmappedArray>,
         device: CUdevice);
     // The copy is done when the call returns.
-    cuMemcpy3D_v2(copy: &CheckedCopy<'_>) => (copy.get());
+    cuMemcpy3D_v2(copy: &impl Description<CUDA_MEMCPY3D>) => (copy.get());
     cuTexObjectCreate(
-        texture: &mut Owned<CUtexObject>, resource: &CheckedResource<'_>, read: &CUDA_TEXTURE_DESC,
+        texture: &mut Owned<CUtexObject>, resource: &impl Description<CUDA_RESOURCE_DESC>, read: &CUDA_TEXTURE_DESC,
         view: Option<&CUDA_RESOURCE_VIEW_DESC>
     ) => (texture.give(), resource.get(), read, view.map_or(ptr::null(), ptr::from_ref));
     cuTexObjectDestroy(texture: Owned<CUtexObject>);
-    cuSurfObjectCreate(surface: &mut Owned<CUsurfObject>, resource: &CheckedResource<'_>)
+    cuSurfObjectCreate(surface: &mut Owned<CUsurfObject>, resource: &impl Description<CUDA_RESOURCE_DESC>)
         => (surface.give(), resource.get());
     cuSurfObjectDestroy(surface: Owned<CUsurfObject>);
     cuTensorMapReplaceAddress(map: &mut CUtensorMap, address: u64)
@@ -385,7 +417,7 @@ rows! { SafeCalls:
         => (to.device(), from.host(), bytes_of_both(to, from), stream.0);
     cuMemcpyDtoHAsync_v2(to: CheckedRange, from: CheckedRange, stream: Live<'_, CUstream>)
         => (to.host(), from.device(), bytes_of_both(to, from), stream.0);
-    cuMemcpy3DAsync_v2(copy: &CheckedCopy<'_>, stream: Live<'_, CUstream>)
+    cuMemcpy3DAsync_v2(copy: &impl Description<CUDA_MEMCPY3D>, stream: Live<'_, CUstream>)
         => (copy.get(), stream.0);
     cuMemsetD8Async(range: CheckedRange, value: u8, stream: Live<'_, CUstream>)
         => (range.device(), value, range.bytes() as usize, stream.0);
@@ -398,14 +430,14 @@ rows! { SafeCalls:
     cuGraphAddEmptyNode(node: &mut CUgraphNode, graph: Live<'_, CUgraph>)
         => (node, graph.0, ptr::null(), 0);
     cuGraphAddKernelNode_v2(
-        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, launch: &KernelNode<'_>
+        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, launch: &impl Description<CUDA_KERNEL_NODE_PARAMS>
     ) => (node, graph.0, ptr::null(), 0, launch.get());
     cuGraphAddMemcpyNode(
-        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, copy: &CheckedCopy<'_>,
+        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, copy: &impl Description<CUDA_MEMCPY3D>,
         context: Live<'_, CUcontext>
     ) => (node, graph.0, ptr::null(), 0, copy.get(), context.0);
     cuGraphAddMemsetNode(
-        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, fill: &CheckedFill,
+        node: &mut CUgraphNode, graph: Live<'_, CUgraph>, fill: &impl Description<CUDA_MEMSET_NODE_PARAMS>,
         context: Live<'_, CUcontext>
     ) => (node, graph.0, ptr::null(), 0, fill.get(), context.0);
     cuGraphAddDependencies(edges: &EdgeList<'_>)

@@ -2,8 +2,9 @@
 
 use super::Session;
 use super::stream::posts::launch_shape;
-use crate::device::{LaunchShape, TensorMapKind};
+use crate::device::{self, LaunchShape, TensorMapKind};
 use crate::meter::{KernelCounters, KernelMeter};
+use crate::session::memory::check_device;
 use channel::message::Message;
 use channel::request::{
     AdoptChunk, AllocationRetry, ChunkCreate, ChunkRelease, ClusterCount, CountClusters,
@@ -14,20 +15,13 @@ use channel::request::{
 };
 use channel::socket::ReceiveError;
 use cuda_api::limits::Limits;
-use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
+use cuda_api::{CUdeviceptr, CudaError, Word};
 use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Messages with files that a client may have sent for requests that never came: more than a socket takes.
 const UNUSED_FILES_MAX: usize = 1024;
-
-/// The device as clients count: a server shows one.
-const DEVICE: CUdevice = 0;
-
-pub(super) fn check_device(device: CUdevice) -> Result<(), CudaError> {
-    if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
-}
 
 impl Session {
     /// The file that the client has sent before a request. What was sent for a request that
@@ -190,7 +184,9 @@ impl Session {
         let stream = self.streams.on_share()?;
         let function = self.modules.function(r.function.0 as u64)?;
         let calls = self.share.device().calls();
-        Ok(ClusterCount { clusters: function.clusters(calls, cluster_shape(&r)?, stream)? })
+        Ok(ClusterCount {
+            clusters: device::clusters(calls, function, cluster_shape(&r)?, stream)?,
+        })
     }
 
     pub(super) fn largest_cluster(&mut self, r: LargestCluster) -> Result<ClusterCount, CudaError> {
@@ -198,7 +194,7 @@ impl Session {
         let function = self.modules.function(r.0.function.0 as u64)?;
         let calls = self.share.device().calls();
         Ok(ClusterCount {
-            clusters: function.largest_cluster(calls, cluster_shape(&r.0)?, stream)?,
+            clusters: device::largest_cluster(calls, function, cluster_shape(&r.0)?, stream)?,
         })
     }
 

@@ -2,16 +2,15 @@
 //!
 //! Where an array lies is the provider's alone: nothing here has an address.
 
-use crate::device::objects::copy::CheckedCopy;
-use crate::device::safe_calls::Owned;
+use crate::device::safe_calls::{Description, Owned};
 use crate::device::share::{gone, made};
 use crate::device::{ContextCall, Share};
 use cuda_api::array::{self, ArrayShape};
 use cuda_api::constants::memory_type;
 use cuda_api::{
-    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_DESC,
-    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray, CUresult, CopyEnd,
-    CudaError,
+    BoxCopy, CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D,
+    CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray,
+    CUresult, CopyEnd, CudaError,
 };
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -59,7 +58,7 @@ impl Array {
         {
             let (to, rows) = ([0, row, slice], rows_max.min(rows - row));
             let zeros = &zeros[..(width_bytes * rows) as usize];
-            calls.cuMemcpy3D_v2(&CheckedCopy::of_rows(self, to, zeros, width_bytes))?;
+            calls.cuMemcpy3D_v2(&Rows::new(self, to, zeros, width_bytes))?;
         }
         Ok(())
     }
@@ -112,6 +111,32 @@ impl Drop for Array {
                 self.share.synchronising(ContextCall::DestroyArray, || calls.cuArrayDestroy(raw));
             gone(&self.share.counts.arrays, result);
         }
+    }
+}
+
+/// A copy of whole rows of a slice to an array, which has them, from bytes of this process.
+struct Rows<'a>(CUDA_MEMCPY3D, PhantomData<(&'a Array, &'a [u8])>);
+
+impl<'a> Rows<'a> {
+    fn new(to: &'a Array, at: [u64; 3], rows: &'a [u8], row_bytes: u64) -> Self {
+        let (row_bytes, all) = (row_bytes as usize, rows.len());
+        let source = CopyEnd {
+            memory_type: memory_type::HOST,
+            host: rows.as_ptr().addr() as u64,
+            pitch: row_bytes,
+            height: all / row_bytes,
+            ..CopyEnd::default()
+        };
+        let extent = [row_bytes, all / row_bytes, 1];
+        let copy = BoxCopy { destination: to.end(at), source, extent };
+        Self(CUDA_MEMCPY3D::from(&copy), PhantomData)
+    }
+}
+
+// SAFETY: array and bytes are there for as long as it.
+unsafe impl Description<CUDA_MEMCPY3D> for Rows<'_> {
+    fn get(&self) -> *const CUDA_MEMCPY3D {
+        &self.0
     }
 }
 
@@ -203,11 +228,11 @@ pub enum Shown<'a> {
 }
 
 /// What an object shows, as the provider takes it.
-pub(in crate::device) struct CheckedResource<'a>(CUDA_RESOURCE_DESC, PhantomData<&'a Array>);
+struct CheckedResource<'a>(CUDA_RESOURCE_DESC, PhantomData<&'a Array>);
 
-impl CheckedResource<'_> {
-    /// The description, while this is there.
-    pub(in crate::device) fn get(&self) -> &CUDA_RESOURCE_DESC {
+// SAFETY: arrays are there for as long as it; memory was checked to be the session's.
+unsafe impl Description<CUDA_RESOURCE_DESC> for CheckedResource<'_> {
+    fn get(&self) -> *const CUDA_RESOURCE_DESC {
         &self.0
     }
 }

@@ -1,5 +1,6 @@
 //! Copies of boxes, of memory and of arrays.
 
+use crate::device::safe_calls::Description;
 use crate::device::{Array, CheckedRange, GraphBuilder, Stream};
 use cuda_api::constants::memory_type;
 use cuda_api::{BoxCopy, CUDA_MEMCPY3D, CUdeviceptr, CUresult, CopyEnd};
@@ -54,29 +55,11 @@ impl<'a> CheckedCopy<'a> {
         let extent = extent.map(|n| n as usize);
         Self(CUDA_MEMCPY3D::from(&BoxCopy { destination, source, extent }), PhantomData)
     }
+}
 
-    /// A copy of whole rows of a slice to an array, which has them, from bytes of this process.
-    pub(in crate::device) fn of_rows(
-        to: &'a Array,
-        at: [u64; 3],
-        rows: &'a [u8],
-        row_bytes: u64,
-    ) -> Self {
-        let (row_bytes, all) = (row_bytes as usize, rows.len());
-        let source = CopyEnd {
-            memory_type: memory_type::HOST,
-            host: rows.as_ptr().addr() as u64,
-            pitch: row_bytes,
-            height: all / row_bytes,
-            ..CopyEnd::default()
-        };
-        let extent = [row_bytes, all / row_bytes, 1];
-        let copy = BoxCopy { destination: to.end(at), source, extent };
-        Self(CUDA_MEMCPY3D::from(&copy), PhantomData)
-    }
-
-    /// The description, while this is there.
-    pub(in crate::device) fn get(&self) -> &CUDA_MEMCPY3D {
+// SAFETY: see the type. Arrays are there for as long as it.
+unsafe impl Description<CUDA_MEMCPY3D> for CheckedCopy<'_> {
+    fn get(&self) -> *const CUDA_MEMCPY3D {
         &self.0
     }
 }

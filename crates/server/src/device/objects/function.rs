@@ -2,8 +2,7 @@
 
 use crate::device::objects::code_cache::SharedCode;
 use crate::device::objects::launch_shape::LaunchShape;
-use crate::device::objects::stream::Stream;
-use crate::device::safe_calls::{DEFAULT_STREAM, Live, SafeCalls};
+use crate::device::safe_calls::{Description, Live, SafeCalls};
 use channel::request::{FUNCTION_ATTRIBUTES, PARAMETERS_MAX, ParameterLayout};
 use cuda_api::constants::{function_attribute, launch_param};
 use cuda_api::{CUfunction, CUresult, CUstream, CudaError};
@@ -30,12 +29,11 @@ pub struct Function {
 
 /// A flattened parameter buffer as cuLaunchKernel's `extra` list: null, or a list whose buffer is as long as
 /// its size says.
-#[derive(Clone, Copy)]
-pub(in crate::device) struct ParameterList<'a>(*mut *mut c_void, PhantomData<&'a [u8]>);
+pub(in crate::device) struct ParameterList<'a>(*const *mut c_void, PhantomData<&'a [u8]>);
 
-impl ParameterList<'_> {
-    /// The list, while this is there. It is only read.
-    pub(in crate::device) fn get(self) -> *mut *mut c_void {
+// SAFETY: the list and the buffer are there for as long as it.
+unsafe impl Description<*mut c_void> for ParameterList<'_> {
+    fn get(&self) -> *const *mut c_void {
         self.0
     }
 }
@@ -171,13 +169,12 @@ impl Function {
     }
 
     /// How many clusters of such a launch the stream's SMs hold at a time.
-    pub(crate) fn clusters(
+    pub(super) fn clusters(
         &self,
         calls: SafeCalls,
         shape: LaunchShape,
-        stream: Option<&Stream>,
+        stream: Live<'_, CUstream>,
     ) -> Result<i32, CudaError> {
-        let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
         let mut clusters = 0;
@@ -186,13 +183,12 @@ impl Function {
     }
 
     /// How large the clusters of such a launch could be.
-    pub(crate) fn largest_cluster(
+    pub(super) fn largest_cluster(
         &self,
         calls: SafeCalls,
         shape: LaunchShape,
-        stream: Option<&Stream>,
+        stream: Live<'_, CUstream>,
     ) -> Result<i32, CudaError> {
-        let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
         let mut blocks = 0;
@@ -204,13 +200,13 @@ impl Function {
     pub(in crate::device) fn with_parameters(
         &self,
         parameters: &[u8],
-        f: impl FnOnce(ParameterList<'_>) -> CUresult,
+        f: impl FnOnce(&ParameterList<'_>) -> CUresult,
     ) -> CUresult {
         if parameters.len() < self.parameter_bytes {
             return Err(CudaError::INVALID_VALUE);
         }
         let mut bytes = self.parameter_bytes;
-        let mut list = [
+        let list = [
             launch_param::BUFFER_POINTER as *mut c_void,
             parameters.as_ptr().cast_mut().cast(),
             launch_param::BUFFER_SIZE as *mut c_void,
@@ -218,8 +214,8 @@ impl Function {
             launch_param::END as *mut c_void,
         ];
         // Without parameters there is nothing to point to, and drivers want no list at all.
-        let list = if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() };
-        f(ParameterList(list, PhantomData))
+        let list = if bytes == 0 { ptr::null() } else { list.as_ptr() };
+        f(&ParameterList(list, PhantomData))
     }
 
     pub(in crate::device) fn launch(
@@ -243,7 +239,7 @@ impl Function {
         calls: SafeCalls,
         shape: LaunchShape,
         stream: Live<'_, CUstream>,
-        parameters: ParameterList<'_>,
+        parameters: &ParameterList<'_>,
     ) -> CUresult {
         let shape = self.with_required_cluster(shape);
         if shape.is_plain() {

@@ -1,6 +1,6 @@
 //! Graphs: objects of the provider, owned.
 
-use crate::device::safe_calls::{Live, Owned, SafeCalls};
+use crate::device::safe_calls::{Description, EdgeList, Live, Owned, SafeCalls};
 use crate::device::share::{gone, made};
 use crate::device::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_instantiate::USE_NODE_PRIORITY;
@@ -83,29 +83,21 @@ impl Drop for RawGraph {
 }
 
 /// A fill as a node of a graph, of a range that is the session's and covers all rows.
-pub(in crate::device) struct CheckedFill(CUDA_MEMSET_NODE_PARAMS);
+struct CheckedFill(CUDA_MEMSET_NODE_PARAMS);
 
-impl CheckedFill {
-    /// The description, while this is there.
-    pub(in crate::device) fn get(&self) -> &CUDA_MEMSET_NODE_PARAMS {
+// SAFETY: see the type.
+unsafe impl Description<CUDA_MEMSET_NODE_PARAMS> for CheckedFill {
+    fn get(&self) -> *const CUDA_MEMSET_NODE_PARAMS {
         &self.0
     }
 }
 
-/// Edges of a graph, whose nodes are alive: three lists of one length.
-pub(in crate::device) struct EdgeList<'a> {
-    pub(in crate::device) graph: Live<'a, CUgraph>,
-    pub(in crate::device) from: Vec<CUgraphNode>,
-    pub(in crate::device) to: Vec<CUgraphNode>,
-    pub(in crate::device) data: Vec<CUgraphEdgeData>,
-}
-
 /// A launch as a node of a graph: of a function that is alive, and with its parameters.
-pub(in crate::device) struct KernelNode<'a>(CUDA_KERNEL_NODE_PARAMS, PhantomData<&'a Function>);
+struct KernelNode<'a>(CUDA_KERNEL_NODE_PARAMS, PhantomData<&'a Function>);
 
-impl KernelNode<'_> {
-    /// The description, while this is there. It is only read.
-    pub(in crate::device) fn get(&self) -> &CUDA_KERNEL_NODE_PARAMS {
+// SAFETY: function and parameters are there for as long as it.
+unsafe impl Description<CUDA_KERNEL_NODE_PARAMS> for KernelNode<'_> {
+    fn get(&self) -> *const CUDA_KERNEL_NODE_PARAMS {
         &self.0
     }
 }
@@ -130,7 +122,7 @@ fn with_kernel_node(
                 blockDimZ: bz,
                 sharedMemBytes: shape.shared_bytes,
                 kernelParams: ptr::null_mut(),
-                extra: list.get(),
+                extra: list.get().cast_mut(),
             },
             kern: CUkernel::NULL,
             ctx: CUcontext::NULL,
@@ -389,15 +381,10 @@ impl GraphBuilder {
 
     /// Edges as the provider takes them.
     fn list_of(&self, edges: &[Edge]) -> EdgeList<'_> {
-        let nodes = |end: fn(&Edge) -> u32| {
-            edges.iter().map(|edge| self.nodes[end(edge) as usize]).collect()
-        };
-        EdgeList {
-            graph: self.graph.raw.live(),
-            from: nodes(|edge| edge.from),
-            to: nodes(|edge| edge.to),
-            data: edges.iter().map(|edge| edge.data).collect(),
-        }
+        let node = |number: u32| self.nodes[number as usize];
+        let edges = edges.iter().map(|edge| (node(edge.from), node(edge.to), edge.data));
+        // SAFETY: the nodes are the graph's, and there as long as it.
+        unsafe { EdgeList::new_unchecked(self.graph.raw.live(), edges) }
     }
 
     /// Makes of it what can be launched. If the provider refuses such a graph with edges that are no full

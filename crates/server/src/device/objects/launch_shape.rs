@@ -1,6 +1,6 @@
 //! Launch shape: grid, block and attributes of one launch.
 
-use crate::device::safe_calls::Live;
+use crate::device::safe_calls::{Description, Live};
 use cuda_api::constants::launch_attribute;
 use cuda_api::{CUlaunchAttribute, CUlaunchConfig, CUstream};
 use std::marker::PhantomData;
@@ -38,9 +38,9 @@ pub(in crate::device) struct LaunchConfig<'a>(
     PhantomData<&'a mut CUlaunchAttribute>,
 );
 
-impl LaunchConfig<'_> {
-    /// The configuration, while this is there.
-    pub(in crate::device) fn get(&self) -> &CUlaunchConfig {
+// SAFETY: it has the stream and the attributes for as long as it is there.
+unsafe impl Description<CUlaunchConfig> for LaunchConfig<'_> {
+    fn get(&self) -> *const CUlaunchConfig {
         &self.0
     }
 }

@@ -1,45 +1,15 @@
 //! Streams and events: objects of the provider, owned.
 
-use crate::device::safe_calls::{Live, Owned};
+use crate::device::host_callback::HostCallback;
+use crate::device::safe_calls::{DEFAULT_STREAM, Live, Owned, SafeCalls};
 use crate::device::share::{gone, made};
 use crate::device::{CheckedRange, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A function that the provider calls on a thread of its own, and the number that it is called with.
-/// It must call no function of the provider. It gets no address: see the trust in a provider
-/// ([`crate::device`]).
-#[derive(Clone, Copy)]
-pub struct HostCallback {
-    function: extern "C-unwind" fn(number: *mut c_void),
-    number: usize,
-}
-
-impl HostCallback {
-    /// A function, which is safe to call with any number, and its number.
-    pub fn new(function: extern "C-unwind" fn(number: *mut c_void), number: usize) -> Self {
-        Self { function, number }
-    }
-
-    pub(in crate::device) fn function(self) -> extern "C-unwind" fn(number: *mut c_void) {
-        self.function
-    }
-
-    pub(in crate::device) fn data(self) -> *mut c_void {
-        std::ptr::without_provenance_mut(self.number)
-    }
-
-    /// Calls the function as a provider does.
-    #[cfg(test)]
-    pub fn call(self) {
-        (self.function)(self.data());
-    }
-}
 
 /// A stream. It never synchronises with the provider's own default stream.
 pub struct Stream {
@@ -247,6 +217,26 @@ impl Stream {
             function.launch(calls, shape, self.live(), parameters)
         })
     }
+}
+
+/// How many clusters of such a launch the SMs of a stream hold at a time, or all SMs.
+pub fn clusters(
+    calls: SafeCalls,
+    function: &Function,
+    shape: LaunchShape,
+    stream: Option<&Stream>,
+) -> Result<i32, CudaError> {
+    function.clusters(calls, shape, stream.map_or(DEFAULT_STREAM, Stream::live))
+}
+
+/// How large the clusters of such a launch could be.
+pub fn largest_cluster(
+    calls: SafeCalls,
+    function: &Function,
+    shape: LaunchShape,
+    stream: Option<&Stream>,
+) -> Result<i32, CudaError> {
+    function.largest_cluster(calls, shape, stream.map_or(DEFAULT_STREAM, Stream::live))
 }
 
 impl Drop for Stream {

@@ -28,12 +28,20 @@ use channel::memfd::{self, Mapping};
 use channel::message;
 use channel::region::{REGION_BYTES, Region};
 use channel::request::HostReference;
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUdevice, CUresult, CudaError};
 use ptx::managed::Managed;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The device as clients count: a server shows one.
+const DEVICE: CUdevice = 0;
+
+/// CUDA_ERROR_INVALID_DEVICE for a device that the server does not show.
+pub(super) fn check_device(device: CUdevice) -> Result<(), CudaError> {
+    if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
+}
 
 /// A chunk's address and length are multiples of this: what devices map device memory in.
 pub use channel::limits::CHUNK_GRANULARITY_BYTES;

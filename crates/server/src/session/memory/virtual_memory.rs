@@ -4,11 +4,10 @@
 //! Invariant: a mapping is in the session's ranges exactly while it is accessible. Who unmaps has
 //! seen all of the client's streams idle before.
 
-use super::{CHUNK_GRANULARITY_BYTES, Memory};
+use super::{CHUNK_GRANULARITY_BYTES, Memory, check_device};
 use crate::account::Charge;
 use crate::device::{DeviceMapping, Physical};
 use crate::session::Session;
-use crate::session::calls::check_device;
 use crate::session::handles::Table;
 use crate::session::memory::ranges::Backing;
 use crate::session::memory::reserved::Reserved;

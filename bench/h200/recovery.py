@@ -372,11 +372,11 @@ def logged(way, here, report):
 
 def note_log(way, here):
     words = ("fault", "fatal GPU error", "goes on at", "stood by", "stands by", "Received new client",
-             "declared what it had", "Warm list:", "loaded ahead", "have declared to server",
+             "restored what it had", "Warm list:", "loaded ahead", "have declared to server",
              "Startup", "Creating server context", "CUDA version of the provider", "Server has started", "Exiting")
     lines = [line for line in way.log.splitlines() if any(word in line for word in words)]
     here["log"] = (here["log"] + lines)[-600:]
-    for line in [line for line in lines if "declared what it had" in line][-24:]:
+    for line in [line for line in lines if "restored what it had" in line][-24:]:
         log(line)
 
 

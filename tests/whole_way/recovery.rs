@@ -169,7 +169,7 @@ fn a_program_keeps_the_memory_that_it_has_when_the_default_limit_is_less_at_the_
 /// were loaded only then.
 fn declared(scene: &Scene) -> (u64, u64) {
     let log = scene.log("server.log");
-    let lines = log.lines().filter_map(|line| line.split_once(" has declared what it had: "));
+    let lines = log.lines().filter_map(|line| line.split_once(" has restored what it had: "));
     let before = |text: &str, what: &str| -> u64 {
         let (before, _) = text.split_once(what).expect("a count");
         let digits = before.rsplit([' ', '(']).next().expect("a word");
@@ -234,7 +234,7 @@ fn a_server_in_standby_has_the_code_of_programs_whose_server_is_killed() {
         };
         wait_until("it has loaded their code", || loaded() >= PROGRAMS.len());
         kill(server);
-        wait_until("all have declared what they had", || {
+        wait_until("all have restored what they had", || {
             declared(&scene).0 == (round * PROGRAMS.len()) as u64
         });
         assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");
@@ -249,7 +249,7 @@ fn an_upgrade_loads_the_programs_code_before_they_come() {
     for round in 1..=2 {
         wait_for_held(&scene, PROGRAMS.len());
         scene.control("upgrade").expect_success();
-        wait_until("all have declared what they had", || {
+        wait_until("all have restored what they had", || {
             declared(&scene).0 == (round * PROGRAMS.len()) as u64
         });
         assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");

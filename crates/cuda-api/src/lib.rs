@@ -15,8 +15,8 @@ mod table;
 
 pub mod advice;
 pub mod array;
-mod box_copy;
 pub mod constants;
+mod copy3d;
 mod driver;
 pub mod driver_version;
 pub mod effects;
@@ -39,7 +39,7 @@ mod word;
 
 pub mod attributes;
 
-pub use box_copy::{BoxCopy, CopyEnd};
+pub use copy3d::{CopyEnd, Memcpy3D};
 pub use driver::{
     DriverTable, Policy, ROWS, Row, number, row_of_number, row_of_symbol, signature,
     wants_per_thread,

@@ -8,8 +8,8 @@ use core::ffi::c_uint;
 use cuda_api::constants::graph_node as kind;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
-    BoxCopy, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUkernel,
-    CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream, CUstreamBatchMemOpParams,
+    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUkernel,
+    CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream, CUstreamBatchMemOpParams, Memcpy3D,
 };
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ impl KernelNode {
 }
 
 /// A 3-D copy of bytes.
-pub type CopyNode = BoxCopy;
+pub type CopyNode = Memcpy3D;
 
 /// A function of the program's.
 #[derive(Clone, Copy, Debug)]

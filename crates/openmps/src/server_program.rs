@@ -104,7 +104,7 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
         ),
         oversubscription: server::oversubscription::Options {
             cores: None,
-            tell: crate::driver_locks::set_oversubscribed,
+            notify: crate::driver_locks::set_oversubscribed,
         },
     };
     Ok(server::run(control, options))

@@ -29,7 +29,7 @@ fn main() {
     for (name, shapes) in [
         ("one shape again and again", 1),
         ("two shapes in turn", 2),
-        ("as many shapes as are told apart, in turn", 32),
+        ("as many shapes as are distinguished, in turn", 32),
     ] {
         row(name, &|| counted(shapes));
     }

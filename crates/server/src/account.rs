@@ -70,7 +70,7 @@ pub struct Account {
     /// The next charge is the refused one, tried again.
     retries: AtomicBool,
     /// What is charged its owner has had before, at another server.
-    declares: AtomicBool,
+    is_restoring: AtomicBool,
     listener: OnceLock<Listener>,
     /// The groups' accounts, each with its soft limit, bytes.
     groups: Vec<(Arc<Account>, AtomicU64)>,
@@ -103,7 +103,7 @@ impl Account {
             refusals: AtomicU32::new(0),
             refused: AtomicBool::new(false),
             retries: AtomicBool::new(false),
-            declares: AtomicBool::new(false),
+            is_restoring: AtomicBool::new(false),
             listener: OnceLock::new(),
             groups: groups.collect(),
             room: OnceLock::new(),
@@ -147,7 +147,7 @@ impl Account {
         made
     }
 
-    /// Has `listener` told of refusals: the 1st, 2nd, 4th, 8th and so on, because programs that may
+    /// Has `listener` notified of refusals: the 1st, 2nd, 4th, 8th and so on, because programs that may
     /// have no more ask again and again. Only the first listener counts.
     pub fn tell_refusals(&self, listener: impl Fn(Refusal) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
@@ -171,13 +171,13 @@ impl Account {
 
     /// From now on what is charged is what its owner has had at another server, which no limit takes away; or not
     /// any more.
-    pub fn set_declares(&self, declares: bool) {
-        self.declares.store(declares, Ordering::Release);
+    pub fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::Release);
     }
 
     /// Charges so many bytes more. CUDA_ERROR_OUT_OF_MEMORY if that would be more than it is for.
     pub fn charge(self: &Arc<Self>, bytes: u64) -> Result<Charge, CudaError> {
-        self.charge_what(bytes, !self.declares.load(Ordering::Acquire))
+        self.charge_what(bytes, !self.is_restoring.load(Ordering::Acquire))
     }
 
     /// As [`Self::charge`], for what is new in any case.
@@ -217,8 +217,8 @@ impl Account {
         if !self.retries.swap(false, Ordering::Relaxed) {
             self.refused.store(true, Ordering::Relaxed);
             let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
-                tell(Refusal { count, ..refusal });
+            if let (true, Some(notify)) = (count.is_power_of_two(), self.listener.get()) {
+                notify(Refusal { count, ..refusal });
             }
         }
         CudaError::OUT_OF_MEMORY
@@ -378,25 +378,25 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_less_and_less_often() {
+    fn refusals_are_reported_less_and_less_often() {
         let account = Account::new(10);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let listener = told.clone();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let listener = reported.clone();
         account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
         for _ in 0..9 {
             assert!(account.charge(11).is_err());
         }
-        assert_eq!(*told.lock(), [1, 2, 4, 8]);
+        assert_eq!(*reported.lock(), [1, 2, 4, 8]);
         account.set_limit(5);
         assert!(account.charge(6).is_err());
-        assert_eq!(told.lock().last(), Some(&1));
+        assert_eq!(reported.lock().last(), Some(&1));
     }
 
     #[test]
     fn a_refusal_that_is_tried_again_is_one() {
         let account = Account::new(10);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let listener = told.clone();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let listener = reported.clone();
         account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
         // Nothing was refused: the first refusal is a new one.
         account.retries();
@@ -404,25 +404,25 @@ mod tests {
             assert!(account.charge(11).is_err());
             account.retries();
             assert!(account.charge(11).is_err());
-            assert_eq!(told.lock().last(), Some(&count));
+            assert_eq!(reported.lock().last(), Some(&count));
         }
         assert!(account.charge(11).is_err());
         account.retries();
         assert!(account.charge(10).is_ok(), "there was room then");
         assert!(account.charge(11).is_err());
-        assert_eq!(*told.lock(), [1, 2, 4]);
+        assert_eq!(*reported.lock(), [1, 2, 4]);
     }
 
     #[test]
     fn what_its_owner_has_had_before_no_limit_takes_away() {
         let group = Account::new(100);
         let account = Account::of_groups(10, Some((group.clone(), 100)));
-        account.set_declares(true);
+        account.set_restoring(true);
         let before = account.charge(120).map(|charge| charge.bytes);
         assert_eq!(before, Ok(120));
         let _kept = account.charge(120);
         assert!(account.charge_new(1).is_err());
-        account.set_declares(false);
+        account.set_restoring(false);
         assert!(account.charge(1).is_err());
         assert_eq!((account.used_bytes(), group.used_bytes()), (120, 120));
     }

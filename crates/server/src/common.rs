@@ -163,7 +163,7 @@ impl Common {
         self.ending.load(Ordering::Relaxed)
     }
 
-    /// Has the daemon told that a client's process waits for room on the device.
+    /// Has the daemon notified that a client's process waits for room on the device.
     pub fn want_memory(&self, process: u32) {
         let mut wanted = self.memory_wanted.lock();
         if !wanted.contains(&process) {

@@ -1,4 +1,4 @@
-//! Switch of launch counters: what sessions are told to count, and whose streams CUPTI's records name.
+//! Switch of launch counters: what sessions are to count, and whose streams CUPTI's records name.
 
 use crate::device::{Cupti, KernelRecord, Stream};
 use crate::meter::{ClientCounters, Shape};

@@ -36,7 +36,7 @@ impl Log {
         Self { path: path.into(), ..self }
     }
 
-    /// Where the log is, for clients to be told; empty if that is not known.
+    /// Where the log is, for clients to know; empty if that is not known.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -2,7 +2,7 @@
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
 //! all of them and, beside several programs, one to spare, waiters spin; beyond that, a thread that spins takes a core from one that would
-//! work. The clients are told in their regions. Hundreds of them also look less often, each whether
+//! work. The clients see it in their regions. Hundreds of them also look less often, each whether
 //! the other still lives and what became of its work: else they would do nothing but look. What
 //! many sessions mean for the device's queues is said in [`fences`](crate::session).
 
@@ -21,19 +21,19 @@ const LOOKERS_PER_CORE: usize = 16;
 /// Most that a session looks less often than one alone.
 const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_millis()) as u32;
 
-/// What a server's oversubscription depends on, and whom it tells.
+/// What a server's oversubscription depends on, and whom it notifies.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Cores for programs and sessions; `None`: those that this process may use.
     pub cores: Option<usize>,
-    /// Is told whether programs leave no core free, when sessions begin and end to
+    /// Is notified whether programs leave no core free, when sessions begin and end to
     /// work: by their threads, so that it must not wait.
-    pub tell: fn(bool),
+    pub notify: fn(bool),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cores: None, tell: |_| {} }
+        Self { cores: None, notify: |_| {} }
     }
 }
 
@@ -54,15 +54,15 @@ pub struct Oversubscription {
     at_work: AtomicUsize,
     cores: usize,
     queues: usize,
-    tell: fn(bool),
+    notify: fn(bool),
 }
 
 impl Oversubscription {
     /// No session is at work yet, on this machine and a device with that many queues.
-    pub fn new(queues: usize, Options { cores, tell }: Options) -> Self {
+    pub fn new(queues: usize, Options { cores, notify }: Options) -> Self {
         let all = || std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
         let cores = cores.unwrap_or_else(all).max(1);
-        Self { at_work: AtomicUsize::new(0), cores, queues, tell }
+        Self { at_work: AtomicUsize::new(0), cores, queues, notify }
     }
 
     /// One program may have all cores, several leave one to the device's threads and the rest of the machine.
@@ -72,11 +72,11 @@ impl Oversubscription {
         at_work * THREADS_OF_PROGRAM + spare > self.cores
     }
 
-    /// Tells how it is now. Sessions do so at the same time: what is told last is so.
-    fn tell(&self) {
+    /// Notifies of how it is now. Sessions do so at the same time: what is said last is so.
+    fn notify(&self) {
         loop {
             let is_too_large = self.is_too_large();
-            (self.tell)(is_too_large);
+            (self.notify)(is_too_large);
             if self.is_too_large() == is_too_large {
                 return;
             }
@@ -145,7 +145,7 @@ impl Place {
             (true, false) => self.oversubscription.at_work.fetch_sub(1, Ordering::Relaxed),
             _ => return,
         };
-        self.oversubscription.tell();
+        self.oversubscription.notify();
     }
 }
 
@@ -162,19 +162,20 @@ mod tests {
 
     #[test]
     fn oversubscription_is_too_large_while_more_work_than_there_are_cores_for() {
-        static TOLD: AtomicBool = AtomicBool::new(false);
-        let tell = |is_too_large| TOLD.store(is_too_large, Ordering::Relaxed);
-        let told = || TOLD.load(Ordering::Relaxed);
-        let oversubscription = Arc::new(Oversubscription::new(3, Options { cores: Some(5), tell }));
+        static NOTIFIED: AtomicBool = AtomicBool::new(false);
+        let notify = |is_too_large| NOTIFIED.store(is_too_large, Ordering::Relaxed);
+        let notified = || NOTIFIED.load(Ordering::Relaxed);
+        let oversubscription =
+            Arc::new(Oversubscription::new(3, Options { cores: Some(5), notify }));
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&oversubscription)).collect();
         let of = |waiting, critical| Some(Manner { waiting, factor: 1, critical });
         let some = |waiting| of(waiting, false);
         assert_eq!(places[0].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
-        assert!(!told());
+        assert!(!notified());
         assert_eq!(places[1].update(true, false), None);
         assert_eq!(places[2].update(true, false), some(Waiting::Oversubscribed));
-        assert!(told() && places[2].is_oversubscribed());
+        assert!(notified() && places[2].is_oversubscribed());
         assert!(!places[0].is_oversubscribed(), "it has not looked");
         assert!(!places[0].shares_queues());
         assert_eq!(places[0].update(true, false), some(Waiting::Oversubscribed));
@@ -182,7 +183,7 @@ mod tests {
         assert!(places[0].shares_queues());
         assert_eq!(places[3].update(false, false), None);
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
-        assert!(!told() && !places[2].is_oversubscribed());
+        assert!(!notified() && !places[2].is_oversubscribed());
         // A critical client is served at once, unless that is at the cost of all.
         assert_eq!(places[2].update(false, true), of(Waiting::BusyPoll, true));
         assert_eq!(places[2].update(true, true), of(Waiting::Oversubscribed, true));
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!([64, 256, 1024, 100_000].map(factor), [2, 8, 32, 32]);
         let oversubscription = Arc::new(at_work(127));
         let mut place = Place::new(&oversubscription);
-        let told = place.update(true, false).expect("something has changed");
-        assert_eq!((told.factor, place.factor()), (4, 4));
+        let change = place.update(true, false).expect("something has changed");
+        assert_eq!((change.factor, place.factor()), (4, 4));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Such a provider has one buffer for the kernels of all clients and writes what is in it to this
 //! process' standard output, which is a file in memory here. What comes while just one client may
-//! have printed is that client's. What comes while several may have is told to none of them, so
+//! have printed is that client's. What comes while several may have goes to none of them, so
 //! that no client reads another one's text: it goes to the log, with their names.
 
 use crate::log::Log;

@@ -72,7 +72,7 @@ impl TraceLog {
         }
     }
 
-    /// Says who a client is that records will tell of.
+    /// Says who a client is that records will be of.
     pub fn introduce(&self, client: TraceClient) {
         self.lock().clients.insert(client.client, client);
     }

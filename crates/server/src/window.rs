@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(windows.given_back(), [], "the next client may have them already");
         drop(windows.take(2));
         assert_eq!(windows.given_back(), [2]);
-        // A daemon that takes the server over is told of them, and waits for their release.
+        // A daemon that takes the server over is notified of them, and waits for their release.
         let peer = windows.take_at(address);
         assert_eq!(windows.report(), [2]);
         drop(peer);

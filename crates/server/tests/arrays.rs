@@ -60,17 +60,22 @@ fn floats(width: usize, height: usize, depth: usize) -> CUDA_ARRAY3D_DESCRIPTOR 
     }
 }
 
-fn staged(offset: u32, pitch: u64) -> BoxEnd {
-    BoxEnd::Host { reference: HostReference::Staging(offset), pitch, rows: 0 }
+fn staged(offset: u32, pitch: u64) -> Copy3DEnd {
+    Copy3DEnd::Host { reference: HostReference::Staging(offset), pitch, rows: 0 }
 }
 
-fn in_array(array: CUarray, offset: [u64; 3]) -> BoxEnd {
-    BoxEnd::Array { array, offset }
+fn in_array(array: CUarray, offset: [u64; 3]) -> Copy3DEnd {
+    Copy3DEnd::Array { array, offset }
 }
 
-fn copy(client: &mut Client, source: BoxEnd, destination: BoxEnd, extent: [u64; 3]) -> CUresult {
-    let copy = BoxCopy { destination, source, extent };
-    client.post(&CopyBox { stream: LEGACY, copy });
+fn copy(
+    client: &mut Client,
+    source: Copy3DEnd,
+    destination: Copy3DEnd,
+    extent: [u64; 3],
+) -> CUresult {
+    let copy = Copy3DParams { destination, source, extent };
+    client.post(&Copy3D { stream: LEGACY, copy });
     client.synchronize(LEGACY);
     client.error()
 }
@@ -163,7 +168,7 @@ fn boxes_are_copied_between_arrays_memory_and_each_other() {
     client.call(&CreateArray::new(array(1), &floats(6, 5, 4))).unwrap();
     let inner = in_array(array(1), [8, 1, 2]);
     assert_eq!(copy(&mut client, in_array(array(0), [0; 3]), inner, [16, 3, 1]), Ok(()));
-    let own = BoxEnd::Device { address: CUdeviceptr(client.address(0)), pitch: 16, rows: 3 };
+    let own = Copy3DEnd::Device { address: CUdeviceptr(client.address(0)), pitch: 16, rows: 3 };
     assert_eq!(copy(&mut client, inner, own, [16, 3, 1]), Ok(()));
     assert_eq!(client.read(0, 48), numbers(1));
     // A new array is 0 elsewhere.
@@ -279,10 +284,10 @@ fn a_graph_copies_arrays_and_goes_with_them() {
     client.chunk(0, 2 * MIB).unwrap();
     let graph = graph(0);
     let address = CUdeviceptr(client.address(0));
-    let destination = BoxEnd::Device { address, pitch: 16, rows: 3 };
+    let destination = Copy3DEnd::Device { address, pitch: 16, rows: 3 };
     let (source, extent) = (in_array(array(0), [0; 3]), [16, 3, 1]);
     client.post(&GraphBegin { graph });
-    client.post(&GraphCopy { graph, copy: BoxCopy { destination, source, extent } });
+    client.post(&GraphCopy { graph, copy: Copy3DParams { destination, source, extent } });
     let ready = GraphInstantiate { graph, replaces: CUgraphExec::NULL };
     assert_eq!(client.call(&ready), Ok(()));
     let launch = |client: &mut Client| {

@@ -111,7 +111,7 @@ fn a_launch_behind_a_fill_waits_for_it_though_it_may_begin_early() {
 
 /// Repeats a step, of which all records fit into the ring: the session takes the first of them when all are
 /// there, and finds work of the device in flight until it has taken the last, however busy the cores are.
-/// `step` is told the step's number.
+/// `step` gets the step's number.
 fn repeat(
     client: &mut Client,
     at_gate: u32,
@@ -606,7 +606,7 @@ fn floats(factor: f32) -> Vec<u8> {
     (0..64u8).flat_map(|number| (factor * f32::from(number)).to_le_bytes()).collect()
 }
 
-/// A client with `vector_add`, its operands in its memory, and behind a kernel that spins until it is told to end in
+/// A client with `vector_add`, its operands in its memory, and behind a kernel that spins until it is asked to end in
 /// the memory's file.
 fn prepare_to_add(server: &mut Server) -> (Client, std::fs::File) {
     let mut client = server.connect();

@@ -67,8 +67,8 @@ fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code(
         assert_eq!(client.region.session_end(), Some(SessionEnd::Moved));
     }
     assert_eq!(server.receive(), Message::Fault(CudaError::ILLEGAL_ADDRESS.to_string()));
-    let told = [server.receive(), server.receive()];
-    assert_eq!(told, [&fresh, &culprit].map(|client| Message::Candidate(client.pid)));
+    let notified = [server.receive(), server.receive()];
+    assert_eq!(notified, [&fresh, &culprit].map(|client| Message::Candidate(client.pid)));
     // It stays until the others have gone on, and takes no client.
     let region = Region::create().expect("a region").1;
     server.hand_over(region);

@@ -63,7 +63,7 @@ fn in_a_row(data: &[CUgraphEdgeData]) -> Vec<GivenEdge> {
 }
 
 #[test]
-fn the_provider_is_told_when_a_kernel_may_begin() {
+fn the_provider_knows_when_a_kernel_may_begin() {
     let mut server = server();
     let mut client = server.connect();
     client.load();

@@ -91,7 +91,7 @@ fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
     assert_eq!(thief.region.sticky_error(), Err(CudaError::ILLEGAL_ADDRESS));
     assert_eq!(neighbour.read(0, 64), [7, 0, 0, 0].repeat(16));
     add_vectors(&mut neighbour);
-    // The client is told first, then the log.
+    // It is reported to the client first, then in the log.
     wait_until("the fault's line", || server.log().contains("has a sticky error"));
     let log = server.log();
     let address = neighbour.address(4);
@@ -451,9 +451,12 @@ fn fill_and_copy(client: &mut Client, place: u32, value: u32) {
 }
 
 fn copy_node(place: u32, source: u64, destination: u64, bytes: u64) -> GraphCopy {
-    let end = |address| BoxEnd::Device { address: CUdeviceptr(address), pitch: bytes, rows: 1 };
+    let end = |address| Copy3DEnd::Device { address: CUdeviceptr(address), pitch: bytes, rows: 1 };
     let (source, destination) = (end(source), end(destination));
-    GraphCopy { graph: graph(place), copy: BoxCopy { destination, source, extent: [bytes, 1, 1] } }
+    GraphCopy {
+        graph: graph(place),
+        copy: Copy3DParams { destination, source, extent: [bytes, 1, 1] },
+    }
 }
 
 fn instantiate(client: &mut Client, place: u32, replaces: CUgraphExec) -> CUresult {
@@ -537,13 +540,14 @@ fn a_graph_touches_nothing_but_its_clients_own() {
     refused("staging, which is gone before the graph is", &|c| {
         let mut node = copy_node(0, own, own, 16);
         node.copy.source =
-            BoxEnd::Host { reference: HostReference::Staging(64), pitch: 16, rows: 1 };
+            Copy3DEnd::Host { reference: HostReference::Staging(64), pitch: 16, rows: 1 };
         c.post(&node);
     });
     refused("slices without end", &|c| {
         let mut node = copy_node(0, own, own + 4096, 16);
         node.copy.extent[2] = u64::MAX;
-        node.copy.source = BoxEnd::Device { address: CUdeviceptr(own), pitch: 16, rows: u64::MAX };
+        node.copy.source =
+            Copy3DEnd::Device { address: CUdeviceptr(own), pitch: 16, rows: u64::MAX };
         c.post(&node);
     });
     refused("edges of no nodes", &|c| {

@@ -157,7 +157,7 @@ fn a_chunk_outlives_its_session_in_its_file() {
 }
 
 #[test]
-fn a_terminated_client_is_told_and_stays_listed_until_it_goes() {
+fn a_terminated_client_sees_it_and_stays_listed_until_it_goes() {
     let mut server = Server::start(true);
     let (client, mut other) = (busy(&mut server, 9300), server.connect());
     server.ask(1, Question::Terminate(client.welcome.client_id));
@@ -387,7 +387,7 @@ fn a_provider_that_does_not_start_is_reported() {
 }
 
 #[test]
-fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
+fn the_daemon_hears_when_a_client_has_restored_what_it_had_at_another_server() {
     let mut server = Server::start(false);
     let mut maker = server.connect();
     let file = maker.chunk(0, 2 * MIB).expect("a chunk");
@@ -401,7 +401,7 @@ fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     client.post(&Repeats { operations: 7, kernels: 2, lost: 0 });
     // What comes first of the program's own work.
     client.synchronize(LEGACY);
-    // It counts with the declaration alone.
+    // It counts with what is restored alone.
     client.post(&Repeats { operations: 9, kernels: 9, lost: 0 });
     client.synchronize(LEGACY);
     assert_eq!(client.error(), Ok(()));
@@ -410,9 +410,9 @@ fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     assert!(!log.contains("9 operations"), "{log}");
     loop {
         let message = server.daemon.receive().expect("a message of the server").0;
-        if let Message::Declared(declared) = message {
-            assert_eq!((declared.process, declared.operations), (client.pid, 7));
-            break assert!(!declared.is_lost);
+        if let Message::Declared(restored) = message {
+            assert_eq!((restored.process, restored.operations), (client.pid, 7));
+            break assert!(!restored.is_lost);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Classes of clients at the gate: which client is made to wait for which, with kernels that run
-//! until told to end.
+//! until asked to end.
 
 mod support;
 
@@ -325,7 +325,7 @@ fn a_pause_holds_copies_and_fills_too() {
     change(&server, 0, "slices=none pause=others pause-max=none", 0);
     critical.launch("hold", LEGACY, &u32_bytes(9081));
     critical.settle();
-    // A fill, a copy within the device, one of a box, and one from the host.
+    // A fill, a copy within the device, a 3-D one, and one from the host.
     let at = |client: &Client| client.address(0);
     let host = |client: &Client| client.welcome.host_window.address;
     for (index, other) in others.iter_mut().enumerate() {
@@ -344,10 +344,10 @@ fn a_pause_holds_copies_and_fills_too() {
             }),
         }
         other.post_row(cuMemcpyDtoDAsync_v2, &[device + 64, device, 64, LEGACY.0 as u64]);
-        let end = |at| BoxEnd::Device { address: CUdeviceptr(at), pitch: 64, rows: 1 };
+        let end = |at| Copy3DEnd::Device { address: CUdeviceptr(at), pitch: 64, rows: 1 };
         let (source, destination) = (end(device), end(device + 128));
-        let copy = BoxCopy { destination, source, extent: [64, 1, 1] };
-        other.post(&CopyBox { stream: LEGACY, copy });
+        let copy = Copy3DParams { destination, source, extent: [64, 1, 1] };
+        other.post(&Copy3D { stream: LEGACY, copy });
     }
     wait_until_held(&server, 1, 1);
     wait_until_held(&server, 2, 1);

@@ -20,7 +20,7 @@ fn u32_bytes(value: u32) -> [u8; 4] {
 }
 
 #[test]
-fn a_client_is_told_what_it_needs_to_know() {
+fn a_client_gets_what_it_needs_to_know() {
     let mut server = Server::start(true);
     let (a, b) = (server.connect(), server.connect());
     assert_eq!((a.welcome.client_id, b.welcome.client_id), (1, 2));
@@ -299,11 +299,11 @@ fn rows_are_copied_in_two_dimensions() {
     client.region.write_staging(0, b"ab..cd..ef..").unwrap();
     let base = client.address(0);
     let device =
-        |offset, pitch| BoxEnd::Device { address: CUdeviceptr(base + offset), pitch, rows: 0 };
-    let staged = BoxEnd::Host { reference: HostReference::Staging(0), pitch: 4, rows: 0 };
-    let copy = |source, destination, extent| CopyBox {
+        |offset, pitch| Copy3DEnd::Device { address: CUdeviceptr(base + offset), pitch, rows: 0 };
+    let staged = Copy3DEnd::Host { reference: HostReference::Staging(0), pitch: 4, rows: 0 };
+    let copy = |source, destination, extent| Copy3D {
         stream: LEGACY,
-        copy: BoxCopy { source, destination, extent },
+        copy: Copy3DParams { source, destination, extent },
     };
     client.post(&copy(staged, device(0, 2), [2, 3, 1]));
     assert_eq!(client.read(0, 7), b"abcdef\0");
@@ -315,7 +315,7 @@ fn rows_are_copied_in_two_dimensions() {
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
     client.post(&copy(device(0, 2), device(64, 3), [2, 1, u64::MAX]));
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE), "slices without rows");
-    let no_array = BoxEnd::Array { array: CUarray(base as usize), offset: [0; 3] };
+    let no_array = Copy3DEnd::Array { array: CUarray(base as usize), offset: [0; 3] };
     client.post(&copy(device(0, 2), no_array, [2, 1, 1]));
     assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
 }

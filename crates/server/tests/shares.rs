@@ -130,7 +130,7 @@ fn set(server: &Server, client: &Client, change: Change) {
     assert_eq!(answer, done(9, 0));
 }
 
-fn told(client: &Client) -> i32 {
+fn shown_sms(client: &Client) -> i32 {
     client.welcome.devices[0].attributes[MULTIPROCESSOR_COUNT as usize]
 }
 
@@ -142,13 +142,13 @@ fn status(server: &Server, client: &Client) -> ClientStatus {
 #[test]
 fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     let Some(mut server) = start_with_tenants() else { return };
-    let all = told(&client(&mut server));
+    let all = shown_sms(&client(&mut server));
     if all != 8 {
         return eprintln!("left out: the device has {all} SMs, not 8");
     }
     share(&mut server, "25");
     let (mut one, mut two) = (client(&mut server), client(&mut server));
-    assert_eq!((told(&one), told(&two)), (2, 2));
+    assert_eq!((shown_sms(&one), shown_sms(&two)), (2, 2));
     let (first, second) = (sms(&mut one, LEGACY), sms(&mut two, LEGACY));
     assert_eq!((first.len(), second.len()), (2, 2), "{first:?} {second:?}");
     assert!(first.iter().all(|sm| !second.contains(sm)), "{first:?} {second:?}: others are free");
@@ -169,7 +169,7 @@ fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     let work = status(&server, &one).work.expect("the provider counts");
     assert!(work.sm_active_ns <= 2 * work.busy_ns, "{work:?}");
 
-    // While it runs, what it was told stays.
+    // While it runs, what it was shown stays.
     set(&server, &one, Change::Share(Percentage::parse("50").unwrap()));
     assert_eq!((sms(&mut one, LEGACY).len(), sms(&mut one, stream(1)).len()), (4, 4));
     assert_eq!(sms_of_graph(&mut one, 0).len(), 4);
@@ -186,15 +186,15 @@ fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
 #[test]
 fn streams_have_the_share_where_there_are_no_tenants() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });
-    let all = told(&client(&mut server)) as u32;
+    let all = shown_sms(&client(&mut server)) as u32;
     share(&mut server, "50");
     server.settings.priority = (Priority::BelowNormal, SetBy::Server);
     let mut client = client(&mut server);
     // SMs are parted in fours or eights.
     let (step, half) = if all == 8 { (4, 4) } else { (8, all / 2 / 8 * 8) };
-    assert_eq!(told(&client) as u32, half);
+    assert_eq!(shown_sms(&client) as u32, half);
     let half = half as usize;
-    assert_eq!(sms(&mut client, LEGACY).len(), half, "as many as it is told");
+    assert_eq!(sms(&mut client, LEGACY).len(), half, "as many as it is shown");
     client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
     assert_eq!(sms(&mut client, stream(1)).len(), half);
     // What was submitted before a change comes before what is submitted after it.
@@ -241,7 +241,7 @@ fn make_chain(client: &mut Client, place: u32, replaces: CUgraphExec) {
 #[test]
 fn graphs_have_the_share_where_there_are_no_tenants() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });
-    let all = told(&client(&mut server)) as usize;
+    let all = shown_sms(&client(&mut server)) as usize;
     share(&mut server, "50");
     let mut client = client(&mut server);
     // SMs are parted in fours or eights.
@@ -279,7 +279,7 @@ fn graphs_have_the_share_where_there_are_no_tenants() {
 #[test]
 fn a_graph_whose_blocks_have_no_room_on_the_share_has_all_sms_and_the_log_says_so() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });
-    let all = told(&client(&mut server)) as u32;
+    let all = shown_sms(&client(&mut server)) as u32;
     if all != 8 {
         return eprintln!("left out: the device has {all} SMs, not 8");
     }
@@ -347,13 +347,13 @@ fn shares_at_the_end_of_the_device_are_whole_groups_too() {
     // SAFETY: these have the signatures of what they replace.
     let Some(driver) = (unsafe { driver_but(replaced) }) else { return };
     let mut server = Server::start_on(driver);
-    if told(&client(&mut server)) != 8 {
+    if shown_sms(&client(&mut server)) != 8 {
         return eprintln!("left out: the device has not 8 SMs");
     }
     share(&mut server, "50");
     let mut clients = [client(&mut server), client(&mut server)];
     for (client, expected) in clients.iter_mut().zip([[0, 1, 2, 3], [4, 5, 6, 7]]) {
-        assert_eq!((told(client), sms(client, LEGACY)), (4, expected.to_vec()));
+        assert_eq!((shown_sms(client), sms(client, LEGACY)), (4, expected.to_vec()));
     }
     let parts = PARTS.lock().unwrap();
     assert!(
@@ -390,7 +390,7 @@ fn clusters(client: &mut Client, blocks: u32) -> i32 {
 fn clusters_are_counted_on_the_share() {
     let Some(mut server) = start_with_tenants() else { return };
     let mut whole = client(&mut server);
-    if told(&whole) != 8 {
+    if shown_sms(&whole) != 8 {
         return eprintln!("left out: the device has not 8 SMs");
     }
     share(&mut server, "25");
@@ -416,7 +416,7 @@ fn clusters_are_counted_on_the_share() {
 fn clusters_are_counted_on_the_share_where_there_are_no_tenants() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });
     let mut whole = client(&mut server);
-    if told(&whole) != 8 {
+    if shown_sms(&whole) != 8 {
         return eprintln!("left out: the device has not 8 SMs");
     }
     share(&mut server, "50");
@@ -436,7 +436,7 @@ fn a_cluster_that_does_not_fit_beside_the_floor_has_all_sms() {
     let mut latency = client(&mut server);
     server.scheduling = "class=batch".to_owned();
     let mut client = client(&mut server);
-    let all = told(&client) as u32;
+    let all = shown_sms(&client) as u32;
     if all != 8 {
         return eprintln!("left out: the device has {all} SMs, not 8");
     }
@@ -466,7 +466,7 @@ fn a_cluster_that_does_not_fit_beside_the_floor_has_all_sms() {
 fn a_context_of_some_sms_has_a_default_stream_on_them() {
     let Some(mut server) = start_with_tenants() else { return };
     let mut client = client(&mut server);
-    if told(&client) != 8 {
+    if shown_sms(&client) != 8 {
         return eprintln!("left out: the device has not 8 SMs");
     }
     let own = stream(1);

@@ -20,7 +20,7 @@ fn submitted(server: &Server, client: &mut Client) -> (u64, u64) {
         }
     }
     client.synchronize(LEGACY);
-    // Counters are told when a session looks at its work, at the latest when it has none.
+    // Counters are reported when a session looks at its work, at the latest when it has none.
     wait_until("nothing is in flight", || server.status().clients[0].counts.in_flight == 0);
     let now = server.status().clients[0].counts;
     (now.submissions - before.submissions, now.submitting_ns - before.submitting_ns)

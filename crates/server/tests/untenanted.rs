@@ -1,5 +1,5 @@
 //! A fault where the provider has no tenants, as on hardware: the server is lost, one client gets the
-//! error, and the others are told to go on elsewhere. One test, because the provider of the process
+//! error, and the others are asked to go on elsewhere. One test, because the provider of the process
 //! is of no use afterwards.
 
 mod support;

@@ -11,7 +11,7 @@
 
 mod array;
 mod copy;
-mod copy_box;
+mod copy3d;
 mod graph;
 mod launch;
 mod memory;
@@ -30,7 +30,7 @@ pub use array::{
     MipmappedRequirements, NameLevel, RESOURCE_WORDS, Resource,
 };
 pub use copy::{DeviceToHost, HostReference, HostToDevice};
-pub use copy_box::{BoxCopy, BoxEnd, CopyBox, GraphCopy};
+pub use copy3d::{Copy3D, Copy3DEnd, Copy3DParams, GraphCopy};
 pub use graph::{
     GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphCondition,
     GraphConditional, GraphConditions, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,

@@ -18,7 +18,7 @@ macro_rules! for_each_request {
             // Copies.
             HostToDevice = cuda_api::number::cuMemcpyHtoDAsync_v2, Post -> ();
             DeviceToHost = cuda_api::number::cuMemcpyDtoHAsync_v2, Post -> ();
-            CopyBox = cuda_api::number::cuMemcpy3DAsync_v2, Post -> ();
+            Copy3D = cuda_api::number::cuMemcpy3DAsync_v2, Post -> ();
             GraphCopy = cuda_api::number::cuGraphAddMemcpyNode, Post -> ();
             // Streams and events.
             Fence = 0x8005, Post -> ();

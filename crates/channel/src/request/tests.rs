@@ -41,29 +41,23 @@ fn host_reference() -> impl Strategy<Value = HostReference> {
     ]
 }
 
-fn box_end() -> impl Strategy<Value = BoxEnd> {
+fn copy_3d_end() -> impl Strategy<Value = Copy3DEnd> {
     prop_oneof![
-        any::<[u64; 3]>().prop_map(|[address, pitch, rows]| BoxEnd::Device {
+        any::<[u64; 3]>().prop_map(|[address, pitch, rows]| Copy3DEnd::Device {
             address: CUdeviceptr(address),
             pitch,
             rows,
         }),
-        (host_reference(), any::<[u64; 2]>()).prop_map(|(reference, [pitch, rows])| BoxEnd::Host {
-            reference,
-            pitch,
-            rows
-        }),
+        (host_reference(), any::<[u64; 2]>())
+            .prop_map(|(reference, [pitch, rows])| Copy3DEnd::Host { reference, pitch, rows }),
         (any::<usize>(), any::<[u64; 3]>())
-            .prop_map(|(array, offset)| BoxEnd::Array { array: CUarray(array), offset }),
+            .prop_map(|(array, offset)| Copy3DEnd::Array { array: CUarray(array), offset }),
     ]
 }
 
-fn box_copy() -> impl Strategy<Value = BoxCopy> {
-    (box_end(), box_end(), any::<[u64; 3]>()).prop_map(|(destination, source, extent)| BoxCopy {
-        destination,
-        source,
-        extent,
-    })
+fn copy_3d_params() -> impl Strategy<Value = Copy3DParams> {
+    (copy_3d_end(), copy_3d_end(), any::<[u64; 3]>())
+        .prop_map(|(destination, source, extent)| Copy3DParams { destination, source, extent })
 }
 
 fn resource() -> impl Strategy<Value = Resource> {
@@ -190,8 +184,8 @@ round_trips! {
         HostToDevice { destination: CUdeviceptr(d), source, bytes, stream: CUstream(7) };
     device_to_host(s: any::<u64>(), destination: host_reference(), bytes: any::<u64>())
         DeviceToHost { destination, source: CUdeviceptr(s), bytes, stream: CUstream(7) };
-    copy_of_a_box(s: any::<usize>(), copy: box_copy()) CopyBox { stream: CUstream(s), copy };
-    graph_copy(g: any::<usize>(), copy: box_copy()) GraphCopy { graph: CUgraphExec(g), copy };
+    copy_3d(s: any::<usize>(), copy: copy_3d_params()) Copy3D { stream: CUstream(s), copy };
+    graph_copy(g: any::<usize>(), copy: copy_3d_params()) GraphCopy { graph: CUgraphExec(g), copy };
     create_array(array: any::<usize>(), extent: any::<[u64; 3]>(), n: any::<[u32; 3]>())
         CreateArray {
             array: CUarray(array), width: extent[0], height: extent[1], depth: extent[2],

@@ -4,7 +4,7 @@ use crate::graph::host_copy::HostCopy;
 use crate::program::Client;
 use crate::program::launch::submission::wire_stream;
 use crate::program::memory::copy3d::{Reached, Resolved};
-use channel::request::{BoxCopy, CopyBox};
+use channel::request::{Copy3D, Copy3DParams};
 use cuda_api::CudaError;
 use cuda_api::handle::Handle;
 
@@ -20,16 +20,16 @@ pub(super) fn post(
     let mut waits = false;
     match (destination.reached(), source.reached()) {
         (Reached::ByDevice, Reached::Here(from)) => {
-            client.copy_box_to_device(&destination, &from, extent, stream)?;
+            client.copy_3d_to_device(&destination, &from, extent, stream)?;
         }
         (Reached::Here(to), Reached::ByDevice) => {
-            client.copy_box_from_device(&to, &source, extent, stream)?;
+            client.copy_3d_from_device(&to, &source, extent, stream)?;
             waits = true;
         }
         (to @ Reached::ByDevice, from) | (to, from @ Reached::ByDevice) => {
             let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
-            let copy = BoxCopy { destination, source, extent };
-            client.posting()?.push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
+            let copy = Copy3DParams { destination, source, extent };
+            client.posting()?.push_in(stream, &Copy3D { stream: wire_stream(stream), copy })?;
             waits = to != from;
         }
         (

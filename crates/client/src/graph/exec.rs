@@ -20,7 +20,7 @@ use crate::program::streams::host_functions::HostFunction;
 use crate::program::streams::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
 use crate::stream::table::{OwnDefault, Stream};
 use channel::request::{
-    BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
+    Copy3DParams, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
     GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, LaunchKernel,
     Request,
 };
@@ -122,7 +122,7 @@ fn wire_graph(handle: Handle) -> CUgraphExec {
 enum Work<'a> {
     Nothing,
     Kernel(&'a KernelNode),
-    Copy(BoxCopy),
+    Copy(Copy3DParams),
     Fill(&'a FillNode),
     Condition(&'a NumberedCondition),
     Conditional(&'a ConditionalNode, Vec<Vec<Item<'a>>>),
@@ -469,7 +469,7 @@ fn pieces_of<'a>(client: &'static Client, copy: Resolved) -> Result<Vec<Doing<'a
     };
     let device = |destination: End, source: End| {
         let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
-        Doing::Device(Work::Copy(BoxCopy { destination, source, extent }))
+        Doing::Device(Work::Copy(Copy3DParams { destination, source, extent }))
     };
     Ok(match (destination.reached(), source.reached()) {
         (Reached::ByDevice, Reached::Here(from)) => {

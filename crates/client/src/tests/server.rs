@@ -173,21 +173,21 @@ pub(super) fn start_on(
 pub(super) const OBJECT: u64 = 0x7e00;
 
 /// An end of a copy from a row of a slice on.
-fn row(end: BoxEnd, y: u64, z: u64) -> BoxEnd {
+fn row(end: Copy3DEnd, y: u64, z: u64) -> Copy3DEnd {
     let on = |pitch: u64, rows: u64| (z * rows + y) * pitch;
     match end {
-        BoxEnd::Device { address, pitch, rows } => {
+        Copy3DEnd::Device { address, pitch, rows } => {
             let address = cuda_api::CUdeviceptr(address.0 + on(pitch, rows));
-            BoxEnd::Device { address, pitch, rows }
+            Copy3DEnd::Device { address, pitch, rows }
         }
-        BoxEnd::Host { reference, pitch, rows } => {
+        Copy3DEnd::Host { reference, pitch, rows } => {
             let reference = match reference {
                 HostReference::Staging(at) => HostReference::Staging(at + on(pitch, rows) as u32),
                 HostReference::Mapped(at) => HostReference::Mapped(at + on(pitch, rows)),
             };
-            BoxEnd::Host { reference, pitch, rows }
+            Copy3DEnd::Host { reference, pitch, rows }
         }
-        BoxEnd::Array { .. } => panic!("this server has no arrays"),
+        Copy3DEnd::Array { .. } => panic!("this server has no arrays"),
     }
 }
 
@@ -242,17 +242,20 @@ impl Server {
         Ok(())
     }
 
-    fn copy_box(&mut self, request: &CopyBox) -> CUresult {
-        let BoxCopy { destination, source, extent: [width, height, depth] } = request.copy;
+    fn copy_3d(&mut self, request: &Copy3D) -> CUresult {
+        let Copy3DParams { destination, source, extent: [width, height, depth] } = request.copy;
         for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
             match (row(destination, y, z), row(source, y, z)) {
-                (BoxEnd::Device { address, .. }, BoxEnd::Host { reference, .. }) => {
+                (Copy3DEnd::Device { address, .. }, Copy3DEnd::Host { reference, .. }) => {
                     self.write_device(address.0, reference, width)?;
                 }
-                (BoxEnd::Host { reference, .. }, BoxEnd::Device { address, .. }) => {
+                (Copy3DEnd::Host { reference, .. }, Copy3DEnd::Device { address, .. }) => {
                     self.read_device(reference, address.0, width)?;
                 }
-                (BoxEnd::Device { address: to, .. }, BoxEnd::Device { address: from, .. }) => {
+                (
+                    Copy3DEnd::Device { address: to, .. },
+                    Copy3DEnd::Device { address: from, .. },
+                ) => {
                     let bytes = self.chunk(from.0, width)?.to_vec();
                     self.chunk(to.0, width)?.copy_from_slice(&bytes);
                 }
@@ -346,7 +349,7 @@ impl Server {
                 let copy: DeviceToHost = record.decode().unwrap();
                 self.read_device(copy.destination, copy.source.0, copy.bytes)
             }
-            number::cuMemcpy3DAsync_v2 => self.copy_box(&record.decode().unwrap()),
+            number::cuMemcpy3DAsync_v2 => self.copy_3d(&record.decode().unwrap()),
             number::cuLaunchKernel => self.launch(&record.decode().unwrap()),
             number::cuMemcpyDtoDAsync_v2 => {
                 let [to, from, bytes, _] = *record.words() else { panic!("four words") };

@@ -1,6 +1,6 @@
 //! Footprint: the device memory that this process holds, as NVIDIA's management library says.
 //!
-//! The driver API has no such number: a context that is made takes memory of which it does not tell. The
+//! The driver API has no such number: a context that is made takes memory that no call reports. The
 //! library is loaded when it is asked for, and again unloaded.
 
 use super::library::Library;
@@ -9,7 +9,7 @@ use std::ffi::{CString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
-/// Processes on a device of which it is told; more are not looked through.
+/// Processes on a device that it is shown; more are not looked through.
 const PROCESSES_MAX: usize = 1024;
 /// What the library says where it cannot know a number.
 const UNKNOWN: u64 = u64::MAX;

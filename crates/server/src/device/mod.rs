@@ -39,7 +39,7 @@ pub use describe::{DeviceInfo, describe_all};
 pub use host_callback::HostCallback;
 pub use objects::array::{Array, ImageObject, MipmappedArray, Shown};
 pub use objects::code_cache::{CodeKey, Held};
-pub use objects::copy::BoxSide;
+pub use objects::copy::Copy3DSide;
 pub use objects::function::Function;
 pub use objects::graph::{ChainWork, Condition, GraphBuilder, NodeChain};
 pub use objects::host::HostRegistration;

@@ -2,12 +2,12 @@
 //!
 //! Kernels of one name and shape may work on more or less data: a batch normalisation has a block for each
 //! channel, for images of all sizes. Programs repeat their launches in the same order, so those before it
-//! tell them apart.
+//! distinguish them.
 
 use super::counter::Counter;
 use std::sync::OnceLock;
 
-/// Contexts that are told apart of a shape: the last one of those that share a place.
+/// Contexts that are distinguished of a shape: the last one of those that share a place.
 const PLACES: usize = 16;
 /// Of the last samples so many decide.
 const SAMPLES_REMEMBERED: u64 = 4;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_is_told_from_its_like_by_what_went_before() {
+    fn a_kernel_is_distinguished_from_its_like_by_what_went_before() {
         let contexts = Contexts::default();
         let behind = |last: u64, before: u64| Context::default().behind(before, 1).behind(last, 1);
         for _ in 0..8 {

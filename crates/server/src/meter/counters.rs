@@ -10,10 +10,10 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Names of kernels that are told apart: programs that make kernels for ever shall not eat memory for
+/// Names of kernels that are distinguished: programs that make kernels for ever shall not eat memory for
 /// ever. Later ones count under [`OTHER_KERNELS`].
 const KERNELS_MAX: usize = 16_384;
-/// The name of kernels that are not told apart.
+/// The name of kernels that are not distinguished.
 const OTHER_KERNELS: &CStr = c"(others)";
 
 /// Counters, and what they were at one time.

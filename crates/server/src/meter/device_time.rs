@@ -1,8 +1,8 @@
-//! Device time of a shape's launches, as it is told: a sum that never falls.
+//! Device time of a shape's launches, as it is reported: a sum that never falls.
 //!
 //! What a launch takes on the average is known better and better, so launches times the mean of the moment
 //! would rescale all past time, and readers would see a counter fall or jump. Here launches count once, with
-//! the mean of the time when they are told first.
+//! the mean of the time when they are reported first.
 
 use locks::Mutex;
 
@@ -24,9 +24,9 @@ pub struct Counted {
     pub in_graphs: bool,
 }
 
-/// Time that has been told.
+/// Time that has been reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// From start to end of each launch, ns.
     pub device_ns: u64,
     /// SM * ns.
@@ -48,14 +48,14 @@ pub struct Mean {
 
 /// Of one shape.
 #[derive(Debug, Default)]
-pub struct DeviceTime(Mutex<(Launches, Told)>);
+pub struct DeviceTime(Mutex<(Launches, Reported)>);
 
 impl DeviceTime {
     /// Adds the time of launches since the last call, and says all. Launches whose time is not known are added
     /// once it is.
-    pub fn tell(&self, now: Launches, counted: Counted, mean: Mean) -> Told {
+    pub fn report(&self, now: Launches, counted: Counted, mean: Mean) -> Reported {
         let mut state = self.0.lock();
-        let (before, told) = &mut *state;
+        let (before, reported) = &mut *state;
         let mut more = 0;
         let parts = [
             (&mut before.alone, now.alone, counted.alone),
@@ -69,10 +69,10 @@ impl DeviceTime {
             *before = now.max(*before);
         }
         let device_ns = mean.device_ns.unwrap_or(0.0) * more as f64;
-        told.device_ns += device_ns as u64;
-        told.sm_active_ns += (device_ns * mean.sms) as u64;
-        told.warp_ns += (device_ns * mean.warps) as u64;
-        *told
+        reported.device_ns += device_ns as u64;
+        reported.sm_active_ns += (device_ns * mean.sms) as u64;
+        reported.warp_ns += (device_ns * mean.warps) as u64;
+        *reported
     }
 }
 
@@ -90,15 +90,15 @@ mod tests {
     fn a_better_mean_counts_for_later_launches_only() {
         let (time, launches) =
             (DeviceTime::default(), |alone| Launches { alone, ..Launches::default() });
-        assert_eq!(time.tell(launches(10), ALONE, mean(None)), Told::default());
-        let told = time.tell(launches(1000), ALONE, mean(900.0));
+        assert_eq!(time.report(launches(10), ALONE, mean(None)), Reported::default());
+        let reported = time.report(launches(1000), ALONE, mean(900.0));
         assert_eq!(
-            (told.device_ns, told.sm_active_ns, told.warp_ns),
+            (reported.device_ns, reported.sm_active_ns, reported.warp_ns),
             (900_000, 1_800_000, 3_600_000)
         );
-        assert_eq!(time.tell(launches(1000), ALONE, mean(500.0)), told);
-        assert_eq!(time.tell(launches(1100), ALONE, mean(500.0)).device_ns, 950_000);
-        assert_eq!(time.tell(launches(1100), ALONE, mean(5000.0)).device_ns, 950_000);
+        assert_eq!(time.report(launches(1000), ALONE, mean(500.0)), reported);
+        assert_eq!(time.report(launches(1100), ALONE, mean(500.0)).device_ns, 950_000);
+        assert_eq!(time.report(launches(1100), ALONE, mean(5000.0)).device_ns, 950_000);
     }
 
     #[test]
@@ -106,12 +106,12 @@ mod tests {
         let time = DeviceTime::default();
         let launches = |alone, in_graphs| Launches { alone, in_graphs };
         // Their graph is timed as a whole.
-        time.tell(launches(0, 50), ALONE, mean(None));
+        time.report(launches(0, 50), ALONE, mean(None));
         let each = Counted { alone: true, in_graphs: true };
-        assert_eq!(time.tell(launches(1, 53), each, mean(10.0)).device_ns, 40);
+        assert_eq!(time.report(launches(1, 53), each, mean(10.0)).device_ns, 40);
         // A graph as a whole whose kernels are timed each.
         let none = Counted::default();
-        assert_eq!(time.tell(launches(9, 53), none, mean(10.0)).device_ns, 40);
-        assert_eq!(time.tell(launches(10, 53), each, mean(10.0)).device_ns, 50);
+        assert_eq!(time.report(launches(9, 53), none, mean(10.0)).device_ns, 40);
+        assert_eq!(time.report(launches(10, 53), each, mean(10.0)).device_ns, 50);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-/// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
+/// Shapes that are distinguished, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;
 /// Places of shapes that are remembered by hash.
 const LIKELY_PLACES: usize = 128;
@@ -178,7 +178,7 @@ const ALONE_REMEMBERED: u64 = 8;
 /// Counters of one shape.
 #[derive(Debug, Default)]
 pub struct ShapeCounters {
-    /// The shape. Of launches that are not told apart: zeros.
+    /// The shape. Of launches that are not distinguished: zeros.
     pub shape: Shape,
     /// Blocks that an SM has room for, of such a launch; 0 if it is not known.
     pub blocks_per_sm: u32,
@@ -186,7 +186,7 @@ pub struct ShapeCounters {
     pub launches: Counter,
     /// Launches by graphs.
     graphs: Mutex<InGraphs>,
-    /// Blocks and threads of launches whose shapes are not told apart.
+    /// Blocks and threads of launches whose shapes are not distinguished.
     other_blocks: Counter,
     other_threads: Counter,
     /// Blocks of the last of them, and a moving mean of those whose time `recent_ns` has.
@@ -213,8 +213,8 @@ pub struct ShapeCounters {
     alone_ns: Counter,
     /// Times by what was launched before.
     pub(super) contexts: Contexts,
-    /// Device time that the daemon was told of.
-    pub told: DeviceTime,
+    /// Device time that was reported to the daemon.
+    pub reported: DeviceTime,
 }
 
 impl ShapeCounters {
@@ -316,19 +316,19 @@ impl ShapeCounters {
         Some(LaunchTime { device_ns, longest_ns, ..known })
     }
 
-    /// Blocks of the last launch, where shapes are not told apart.
+    /// Blocks of the last launch, where shapes are not distinguished.
     pub fn last_blocks(&self) -> u64 {
         self.last_blocks.get()
     }
 
-    /// The launch that was timed last had so many blocks, and is not told apart. To be called by the session's
+    /// The launch that was timed last had so many blocks, and is not distinguished. To be called by the session's
     /// thread.
     pub fn sampled_blocks(&self, blocks: u64) {
         let before = self.samples().saturating_sub(1).min(SAMPLES_REMEMBERED - 1);
         self.recent_blocks.set((self.recent_blocks.get() * before + blocks) / (before + 1));
     }
 
-    /// What a launch of so many blocks will take that is not told apart: in proportion to what others took.
+    /// What a launch of so many blocks will take that is not distinguished: in proportion to what others took.
     fn launch_time_of(&self, blocks: u64) -> Option<LaunchTime> {
         let known = self.launch_time()?;
         let mean = self.recent_blocks.get().max(1);
@@ -460,7 +460,7 @@ struct ShapeMeter {
     blocks: u64,
     threads: u64,
     counters: Arc<ShapeCounters>,
-    /// The counters are those of all shapes that are not told apart.
+    /// The counters are those of all shapes that are not distinguished.
     is_other: bool,
 }
 
@@ -485,7 +485,7 @@ impl KernelMeter {
         &self.kernel
     }
 
-    /// What is known of a shape's time behind those launches: if it, or one that is not told apart from it, was
+    /// What is known of a shape's time behind those launches: if it, or one that is not distinguished from it, was
     /// launched before. For the gate.
     pub fn launch_time(&self, shape: &Shape, context: Context) -> Option<LaunchTime> {
         let known = self.shapes.iter().find(|meter| meter.shape == *shape && !meter.is_other);
@@ -544,7 +544,7 @@ impl KernelMeter {
         if self.shapes.len() <= SHAPES_MAX {
             self.shapes.push(meter);
         } else {
-            // The last place is for the launches that are not told apart, one shape after the other.
+            // The last place is for the launches that are not distinguished, one shape after the other.
             self.shapes[SHAPES_MAX] = meter;
         }
         self.shapes.len() - 1
@@ -705,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_of_one_hash_are_told_apart() {
+    fn shapes_of_one_hash_are_distinguished() {
         let hash = |blocks: u32| shape(blocks).hash() % LIKELY_PLACES;
         let other = (2..).find(|blocks| hash(*blocks) == hash(1)).expect("there are many shapes");
         let mut meter = meter();

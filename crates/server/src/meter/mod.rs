@@ -15,7 +15,7 @@ mod tracing;
 pub use contexts::Context;
 pub use counter::Launched;
 pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
-pub use device_time::{Counted, Mean, Told};
+pub use device_time::{Counted, Mean, Reported};
 pub use kernels::{GraphTally, KernelCounters, KernelMeter, LaunchTime, Shape, ShapeCounters};
 pub use recorder::Subject;
 pub use sampler::Sampler;
@@ -60,7 +60,7 @@ pub struct Sample {
     shape: Arc<ShapeCounters>,
     is_regular: bool,
     context: Context,
-    /// Its blocks, if its shape is not told apart; else 0.
+    /// Its blocks, if its shape is not distinguished; else 0.
     blocks: u64,
     /// Where a graph's own times are kept.
     own: Option<Arc<ShapeCounters>>,

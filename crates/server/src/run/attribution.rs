@@ -1,11 +1,11 @@
 //! Fault attribution in the server: collects evidence of sessions, and reports the outcome to clients.
 //!
-//! Whose it was is decided in crate `recovery`. Of several that may have caused it the daemon is told:
+//! Whose it was is decided in crate `recovery`. Of several that may have caused it the daemon is notified:
 //! each gets a server of its own.
 //!
-//! Nothing runs in the context any more when the first client is told, so none of them repeats work
+//! Nothing runs in the context any more when it is reported to the first client, so none of them repeats work
 //! beside its own first attempt. For the same reason the process may stay for a while then: taking down
-//! its context would hold up what the clients declare to the next server.
+//! its context would hold up what the clients restore at the next server.
 
 use super::Server;
 use super::clients::Clients;
@@ -23,7 +23,7 @@ impl Server {
         let now = Instant::now();
         if self.attribution.open(now) {
             // The daemon first, so that the next server starts meanwhile.
-            self.tell(&Message::Fault(fault.to_string()));
+            self.notify(&Message::Fault(fault.to_string()));
             self.common.warm.give_up_held();
             self.common.device.settle_after_fault();
             self.clients.ring_all();
@@ -37,7 +37,7 @@ impl Server {
         let Some(parts) = parts else { return };
         for (pid, part) in self.clients.pids().into_iter().zip(&parts) {
             if part.is_alone() {
-                self.tell(&Message::Candidate(pid));
+                self.notify(&Message::Candidate(pid));
             }
         }
         self.clients.pass_attribution(&parts);

@@ -116,7 +116,7 @@ pub(super) struct Clients {
     terminations: Vec<Termination>,
     /// Processes that were refused, of which the daemon has not heard yet.
     refused: Vec<u32>,
-    /// The clients were told to go on elsewhere.
+    /// The clients were asked to go on elsewhere.
     moving: bool,
     /// What was done for clients that are gone.
     past: ClientWork,
@@ -535,7 +535,7 @@ impl Clients {
         }
     }
 
-    /// Sees what became of the sessions. Returns what the daemon is to be told.
+    /// Sees what became of the sessions. Returns what the daemon is to be notified of.
     /// While a fault is being attributed, those stay in the list that may have caused it.
     pub(super) fn settle(&mut self, attribution: bool) -> Vec<Message> {
         self.ended.retain(|thread| !thread.is_finished());
@@ -585,8 +585,8 @@ impl Clients {
             // other threads.
             unsafe { libc::malloc_trim(0) };
         }
-        let declared = self.links().filter_map(|link| link.take_declared());
-        messages.extend(declared.map(Message::Declared));
+        let restored = self.links().filter_map(|link| link.take_restored());
+        messages.extend(restored.map(Message::Declared));
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages

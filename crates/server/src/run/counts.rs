@@ -1,15 +1,15 @@
-//! What is counted of clients, as the daemon is told it.
+//! What is counted of clients, as it is reported to the daemon.
 //!
-//! Where the provider counts, its numbers are told. Elsewhere times are estimated: launches times the
+//! Where the provider counts, its numbers are reported. Elsewhere times are estimated: launches times the
 //! mean of those that were timed, and from a launch's shape how many SMs and warps it had. No figure that
-//! is a sum falls: a launch counts once, with the mean of the time when it is told first, and in an interval of
+//! is a sum falls: a launch counts once, with the mean of the time when it is reported first, and in an interval of
 //! time no more counts than has room in it.
 
 use super::Server;
 use crate::common::Common;
 use crate::device::{Device, SyncTotals, text};
 use crate::meter::{
-    ClientCounters, Counted, KernelCounters, Mean, ShapeCounters, SubmittedTotals, Told,
+    ClientCounters, Counted, KernelCounters, Mean, Reported, ShapeCounters, SubmittedTotals,
 };
 use crate::session::{GRAPHS, Link};
 use channel::message::{
@@ -94,9 +94,9 @@ fn mean_of_graphs(shapes: &[Arc<ShapeCounters>], sms: u64) -> (f64, f64) {
 }
 
 /// A kernel with the time of its shapes.
-type Timed = (Arc<KernelCounters>, Vec<(Arc<ShapeCounters>, Told)>);
+type Timed = (Arc<KernelCounters>, Vec<(Arc<ShapeCounters>, Reported)>);
 
-/// The time of each kernel and shape: what was told before, and what was launched since.
+/// The time of each kernel and shape: what was reported before, and what was launched since.
 fn timed(counters: &ClientCounters, sms: u64) -> Vec<Timed> {
     let kernels: Vec<_> =
         counters.kernels().into_iter().map(|kernel| (kernel.shapes(), kernel)).collect();
@@ -106,22 +106,26 @@ fn timed(counters: &ClientCounters, sms: u64) -> Vec<Timed> {
         shapes.filter(|shape| shape.launches_in_graphs() > 0).cloned().collect();
     let are_timed = !in_graphs.is_empty() && in_graphs.iter().all(|shape| shape.is_by_cupti());
     let of_graphs = mean_of_graphs(&in_graphs, sms);
-    let tell = |kernel: &KernelCounters, shape: &ShapeCounters| {
+    let report = |kernel: &KernelCounters, shape: &ShapeCounters| {
         let is_graphs = kernel.name.as_c_str() == GRAPHS;
         let counted = Counted { alone: !(are_timed && is_graphs), in_graphs: are_timed };
         let (sms, warps) = match shape.shape.is_graph() {
             true => of_graphs,
             false => resident(shape, sms),
         };
-        shape.told.tell(shape.launched(), counted, Mean { device_ns: shape.mean_ns(), sms, warps })
+        shape.reported.report(
+            shape.launched(),
+            counted,
+            Mean { device_ns: shape.mean_ns(), sms, warps },
+        )
     };
     let rows = kernels.into_iter().map(|(shapes, kernel)| {
-        let told = shapes.into_iter().map(|shape| {
-            let told = tell(&kernel, &shape);
-            (shape, told)
+        let reported = shapes.into_iter().map(|shape| {
+            let reported = report(&kernel, &shape);
+            (shape, reported)
         });
-        let told = told.collect();
-        (kernel, told)
+        let reported = reported.collect();
+        (kernel, reported)
     });
     rows.collect()
 }
@@ -129,11 +133,11 @@ fn timed(counters: &ClientCounters, sms: u64) -> Vec<Timed> {
 fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
     let mut work = ClientWork { sampled: true, ..ClientWork::default() };
     let kernels = timed(counters, attribute(device, MULTIPROCESSOR_COUNT));
-    for (shape, told) in kernels.iter().flat_map(|(_, shapes)| shapes) {
+    for (shape, reported) in kernels.iter().flat_map(|(_, shapes)| shapes) {
         work.blocks += shape.blocks();
-        work.device_ns += told.device_ns;
-        work.sm_active_ns += told.sm_active_ns;
-        work.warp_ns += told.warp_ns;
+        work.device_ns += reported.device_ns;
+        work.sm_active_ns += reported.sm_active_ns;
+        work.warp_ns += reported.warp_ns;
     }
     work.busy_ns = work.device_ns;
     work
@@ -144,7 +148,7 @@ fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
 #[derive(Debug, Default)]
 pub(super) struct BusyIntervals {
     elapsed_ns: u64,
-    /// Told before.
+    /// Reported before.
     sum: ClientWork,
     /// What of it had no room, as far as it was not done yet.
     left: ClientWork,
@@ -203,7 +207,7 @@ impl BusyIntervals {
         (self.elapsed_ns, self.sum) = (elapsed_ns, *sum);
     }
 
-    /// What was done in all, with what had room; the rest as it was told last.
+    /// What was done in all, with what had room; the rest as it was reported last.
     pub(super) fn counted(&self) -> ClientWork {
         let ClientWork { busy_ns, sm_active_ns, warp_ns, .. } = self.counted;
         ClientWork { busy_ns, sm_active_ns, warp_ns, ..self.sum }
@@ -275,7 +279,11 @@ pub(super) fn context(common: &Common) -> ContextStatus {
     }
 }
 
-fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters, told: &Told) -> ShapeCounts {
+fn shape_counts(
+    kernel: (u32, u32, u32),
+    shape: &ShapeCounters,
+    reported: &Reported,
+) -> ShapeCounts {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) =
         (shape.shape.grid, shape.shape.block);
     let (registers, shared_bytes, local_bytes) = kernel;
@@ -298,9 +306,9 @@ fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters, told: &Told) -> 
         samples: shape.samples(),
         mean_ns: shape.mean_ns().unwrap_or(0.0) as u64,
         by_cupti: u32::from(shape.is_by_cupti()),
-        device_ns: told.device_ns,
-        sm_active_ns: told.sm_active_ns,
-        warp_ns: told.warp_ns,
+        device_ns: reported.device_ns,
+        sm_active_ns: reported.sm_active_ns,
+        warp_ns: reported.warp_ns,
     }
 }
 
@@ -328,10 +336,9 @@ fn parts(link: &Link, device: &Device) -> Vec<CountsPart> {
     for (kernel, rows) in timed(&link.counters, attribute(device, MULTIPROCESSOR_COUNT)) {
         let name = kernel.name.to_string_lossy();
         let resources = (kernel.registers, kernel.shared_bytes, kernel.local_bytes);
-        shapes
-            .extend(rows.iter().map(|(row, told)| {
-                (name.clone().into_owned(), shape_counts(resources, row, told))
-            }));
+        shapes.extend(rows.iter().map(|(row, reported)| {
+            (name.clone().into_owned(), shape_counts(resources, row, reported))
+        }));
     }
     let exact = link.tenant.get().map(|tenant| device.kernels_of(*tenant)).unwrap_or_default();
     let exact = exact.iter().map(|row| {
@@ -365,7 +372,7 @@ impl Server {
         let all: Vec<CountsPart> = wanted.flat_map(|link| parts(link, &device)).collect();
         // The last one says that it is the last.
         for part in all.into_iter().chain([CountsPart::default()]) {
-            self.tell(&Message::Answer(Answer { number, answered: Answered::Counts(part) }));
+            self.notify(&Message::Answer(Answer { number, answered: Answered::Counts(part) }));
         }
     }
 
@@ -374,7 +381,7 @@ impl Server {
         let parts = self.common.trace.read(from);
         self.clients.ring_all();
         for part in parts {
-            self.tell(&Message::Answer(Answer { number, answered: Answered::Trace(part) }));
+            self.notify(&Message::Answer(Answer { number, answered: Answered::Trace(part) }));
         }
     }
 }

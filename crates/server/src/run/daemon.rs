@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 impl Server {
-    /// Does what the daemon says; `room` tells whether there are descriptors for a client more.
+    /// Does what the daemon says; `room` says whether there are descriptors for a client more.
     pub(super) fn obey(&mut self, message: Message, files: Vec<OwnedFd>, room: io::Result<()>) {
         match message {
             Message::Client(client) => {
@@ -33,7 +33,7 @@ impl Server {
                         Ok(()) => Answered::Done(0),
                         Err(reason) => Answered::Refused(reason),
                     };
-                    self.tell(&Message::Answer(Answer { number, answered }));
+                    self.notify(&Message::Answer(Answer { number, answered }));
                 }
                 Question::Counters(counting) => {
                     let answered = match cupti_windows::set(&self.common, counting) {
@@ -41,14 +41,14 @@ impl Server {
                         Err(reason) => Answered::Refused(reason),
                     };
                     self.clients.ring_all();
-                    self.tell(&Message::Answer(Answer { number, answered }));
+                    self.notify(&Message::Answer(Answer { number, answered }));
                 }
                 Question::Schedule(Schedule { client, settings }) => {
                     let answered = match self.clients.schedule(client, &settings) {
                         Ok(()) => Answered::Done(0),
                         Err(reason) => Answered::Refused(reason),
                     };
-                    self.tell(&Message::Answer(Answer { number, answered }));
+                    self.notify(&Message::Answer(Answer { number, answered }));
                 }
             },
             Message::Settings(settings) => {
@@ -129,7 +129,7 @@ impl Server {
             .then(|| ServerStatus::of_context(state, counts::context(&self.common)));
         let parts = ServerStatus::split(state, vec![device], clients);
         for part in context.into_iter().chain(parts) {
-            self.tell(&Message::Answer(Answer { number, answered: Answered::Status(part) }));
+            self.notify(&Message::Answer(Answer { number, answered: Answered::Status(part) }));
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct Options {
     pub warm: WarmOptions,
     /// When launches whose sequence repeats itself go as graphs; `None`: as is best for the provider.
     pub launch_batching: Option<LaunchBatching>,
-    /// The cores that it has for its clients, and who is told when they are too few.
+    /// The cores that it has for its clients, and who is notified when they are too few.
     pub oversubscription: oversubscription::Options,
 }
 
@@ -127,7 +127,7 @@ pub fn describe(control: &SeqPacket, log: &Log) -> Exit {
     };
     match control.send(&Message::Devices(devices), &[]) {
         Ok(()) => Exit::Clean,
-        Err(error) => fail(control, log, &format!("the devices cannot be told: {error}")),
+        Err(error) => fail(control, log, &format!("the devices cannot be reported: {error}")),
     }
 }
 
@@ -213,7 +213,7 @@ impl Server {
         if let Err(error) = self.control.set_nonblocking(true) {
             self.common.log.line(format!("The daemon may hold up this server: {error}"));
         }
-        self.tell(&Message::Ready(std::process::id()));
+        self.notify(&Message::Ready(std::process::id()));
         self.common.log.line("Server has started");
         after_start::measure(&self.common);
         after_start::load_ahead(&self.common);
@@ -223,14 +223,14 @@ impl Server {
         }
         // Terminations that the last message of the daemon has brought to their end.
         for message in self.clients.settle(self.awaits_attribution()) {
-            self.tell(&message);
+            self.notify(&message);
         }
         self.clients.say_why();
         for message in self.clients.last_words().collect::<Vec<_>>() {
-            self.tell(&message);
+            self.notify(&message);
         }
         self.common.log.line("Exiting");
-        self.tell(&Message::Exiting(()));
+        self.notify(&Message::Exiting(()));
         if !self.daemon_gone {
             self.outbox.finish(&self.control, &self.common.log, DAEMON_SEND_MAX);
         }
@@ -330,7 +330,7 @@ impl Server {
         }
     }
 
-    /// Sees what became of sessions: tells the daemon of clients that are gone and of
+    /// Sees what became of sessions: notifies the daemon of clients that are gone and of
     /// terminations that are done, and passes a fault of the context on.
     fn settle(&mut self) {
         // First: a client that hears of a fault may start anew at once.
@@ -339,10 +339,10 @@ impl Server {
         if self.ending == Ending::No
             && let Some(process) = self.clients.take_isolated()
         {
-            self.tell(&Message::Isolate(process));
+            self.notify(&Message::Isolate(process));
         }
         for message in self.clients.settle(self.awaits_attribution()) {
-            self.tell(&message);
+            self.notify(&message);
         }
     }
 
@@ -362,7 +362,7 @@ impl Server {
         let reason =
             format!("work of client {stuck} does not end, and only the server's end ends it");
         self.common.log.line(&reason);
-        self.tell(&Message::Replace(reason));
+        self.notify(&Message::Replace(reason));
     }
 
     /// Takes one message from the daemon.
@@ -407,7 +407,7 @@ impl Server {
         }
     }
 
-    fn tell(&mut self, message: &Message) {
+    fn notify(&mut self, message: &Message) {
         if self.daemon_gone {
             return;
         }

@@ -21,7 +21,7 @@ impl Server {
     pub(super) fn see_to_stalled(&mut self) {
         let Some(limit) = watchdog_limit() else { return };
         for pid in self.clients.end_stalled(limit) {
-            self.tell(&Message::Candidate(pid));
+            self.notify(&Message::Candidate(pid));
         }
     }
 }

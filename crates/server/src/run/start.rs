@@ -108,7 +108,7 @@ pub(super) fn open(
     // Mutexes are tried for a shorter time where few submissions are left.
     let mut oversubscription = options.oversubscription;
     if launch_batching == LaunchBatching::Off {
-        oversubscription.tell = |_| {};
+        oversubscription.notify = |_| {};
     }
     let common =
         Common::new(Arc::new(device), printed, warm, log, oversubscription, launch_batching);

@@ -1,7 +1,7 @@
 //! The next daemon: a server whose daemon was killed looks for one that follows it in its directory.
 //!
-//! Its clients notice nothing meanwhile. What it would have told the daemon before is not told: the next one
-//! is told how things are.
+//! Its clients notice nothing meanwhile. Of what it would have notified the daemon before the next one
+//! gets no message: it gets the present state.
 
 use super::Server;
 use super::outbox::Outbox;
@@ -59,7 +59,7 @@ impl Server {
         self.outbox = Outbox::default();
         self.daemon_gone = false;
         self.common.log.line("Another control daemon is there");
-        self.tell(&Message::Serving(Serving {
+        self.notify(&Message::Serving(Serving {
             device: CUuuid { bytes: self.common.device.info().uuid },
             ends: !self.ends_for_want_of_daemon,
             fault: self.common.fault().is_some(),

@@ -46,7 +46,7 @@ impl Session {
                 LaunchKernel => launch,
                 HostToDevice => copy_in,
                 DeviceToHost => copy_out,
-                CopyBox => copy_box,
+                Copy3D => copy_3d,
                 Fence => fence,
                 Notify => notify,
                 HostFunc => host_function,

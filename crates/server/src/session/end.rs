@@ -54,7 +54,7 @@ impl Session {
             self.region.set_likely_fault(fault);
         }
         match reason.told() {
-            Some(told) => self.region.end_session(told),
+            Some(reason) => self.region.end_session(reason),
             None => self.region.set_server_state(ServerState::Ended),
         }
         self.wake_waiters();
@@ -196,7 +196,7 @@ impl Session {
 
     /// Destroys what waits for nothing.
     fn clear_at_once(&mut self) {
-        // The last of its work is told of too.
+        // The last of its work is reported too.
         let _ = self.meter.read();
         self.follow_trace();
         self.pending = Pending::default();

@@ -1,4 +1,4 @@
-//! Errors: what a client is told of them, and faults.
+//! Errors: what is reported to a client, and faults.
 //!
 //! An error of a post is noted in the region, the first one until the client has reported it. A
 //! fault is an error after which a context is of no use: where the provider has tenants it is
@@ -83,10 +83,10 @@ impl Session {
         }
     }
 
-    /// Takes note of an error of a request. Returns what the client is to be told: of a fault
+    /// Takes note of an error of a request. Returns what is to be reported to the client: of a fault
     /// instead, if there was one behind it.
     pub(super) fn note(&mut self, error: CudaError) -> CudaError {
-        // What was given up because the client ends is told as its end.
+        // What was given up because the client ends is reported as its end.
         if error == CudaError::MPS_CLIENT_TERMINATED
             && let Err(end) = self.check_end()
         {
@@ -203,8 +203,8 @@ impl Session {
             };
         };
         // Before the reply: the client knows then that it is the last one.
-        if let Some(told) = end.told() {
-            self.region.set_session_end(told);
+        if let Some(reason) = end.told() {
+            self.region.set_session_end(reason);
         }
         Err(end.error())
     }

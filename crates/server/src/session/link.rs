@@ -106,7 +106,7 @@ pub struct Link {
     ends: AtomicBool,
     evidence: OnceLock<Evidence>,
     stuck: AtomicBool,
-    declared: Mutex<Option<Option<Repeats>>>,
+    restored: Mutex<Option<Option<Repeats>>>,
     likely: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
@@ -136,7 +136,7 @@ impl Link {
             ends: AtomicBool::new(false),
             evidence: OnceLock::new(),
             stuck: AtomicBool::new(false),
-            declared: Mutex::new(None),
+            restored: Mutex::new(None),
             likely: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
             in_call: AtomicBool::new(false),
@@ -166,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Says where to ring, and where the client is told things. What asked for the end before that
+    /// Says where to ring, and where the client reads what it is to know. What asked for the end before that
     /// did not ring, so the session looks once more after it.
     pub fn set_doorbell(&self, doorbell: Doorbell, region: Region) {
         let _ = self.doorbell.set(doorbell);
@@ -183,7 +183,7 @@ impl Link {
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Work of the client, which has ended or was told to, does not end, and nothing here can end it.
+    /// Work of the client, which has ended or was asked to, does not end, and nothing here can end it.
     pub fn set_stuck(&self) {
         self.stuck.store(true, Ordering::Release);
     }
@@ -203,14 +203,14 @@ impl Link {
         self.likely.load(Ordering::Acquire)
     }
 
-    /// The client has declared what it had at another server, and said what becomes of its work if it had any.
-    pub fn set_declared(&self, work: Option<Repeats>) {
-        *self.declared.lock() = Some(work);
+    /// The client has restored what it had at another server, and said what becomes of its work if it had any.
+    pub fn set_restored(&self, work: Option<Repeats>) {
+        *self.restored.lock() = Some(work);
     }
 
-    /// What there is to say once after [`Link::set_declared`].
-    pub fn take_declared(&self) -> Option<Declared> {
-        let work = self.declared.lock().take()?;
+    /// What there is to say once after [`Link::set_restored`].
+    pub fn take_restored(&self) -> Option<Declared> {
+        let work = self.restored.lock().take()?;
         Some(Declared {
             process: self.identity.pid,
             operations: work.map_or(0, |work| work.operations),
@@ -263,7 +263,7 @@ impl Link {
         *self.stalled.lock()
     }
 
-    /// Notes the client's part in a fault, of which the daemon is to be told.
+    /// Notes the client's part in a fault, of which the daemon is to be notified.
     pub fn set_fault(&self, part: FaultPart) {
         *self.fault.lock() = Some(part);
     }
@@ -294,8 +294,8 @@ impl Link {
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so
     /// far in time. That its work is finished only the session can say: without a word it counts as lost.
     pub fn say_why(&self) {
-        let told = self.ending().filter(|end| *end != End::HandedOver).and_then(End::told);
-        if let (Some(reason), Some(region)) = (told, self.region.get()) {
+        let reason = self.ending().filter(|end| *end != End::HandedOver).and_then(End::told);
+        if let (Some(reason), Some(region)) = (reason, self.region.get()) {
             region.end_session(reason);
         }
     }

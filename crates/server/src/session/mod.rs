@@ -6,7 +6,7 @@
 //! touch what belongs to another client; the worst that a client can do is to lose its session.
 //!
 //! The thread never waits inside the provider for a client's work: it polls, so that it can be
-//! told to end ([`Link`]).
+//! asked to end ([`Link`]).
 
 mod calls;
 mod dispatch;
@@ -55,7 +55,7 @@ use memory::arrays::Arrays;
 use memory::retired::Retired;
 use module::table::Modules;
 use policy::admission::Deferral;
-use restore::Declaration;
+use restore::Restored;
 use scheduling::Class;
 use spent::Spent;
 use std::rc::Rc;
@@ -129,8 +129,8 @@ struct Session {
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,
     requests_until_look: u32,
-    /// What a client that comes from another server has declared, until its work goes on.
-    declaration: Option<Box<Declaration>>,
+    /// What a client that comes from another server has restored, until its work goes on.
+    restored: Option<Box<Restored>>,
     /// Time by kind of request, if that is asked for.
     spent: Option<Box<Spent>>,
     /// State of the client's limits in which they were last put into effect.
@@ -187,9 +187,9 @@ impl Session {
             return;
         }
         let since = self.spent.as_ref().map(|_| Instant::now());
-        match self.declaration {
+        match self.restored {
             None => self.dispatch_or_keep(record),
-            Some(_) => self.declare(record),
+            Some(_) => self.restore(record),
         }
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
             spent.add(record.opcode(), 1, since);

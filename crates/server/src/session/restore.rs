@@ -1,10 +1,10 @@
-//! Declaration: what a client that comes from another server tells this one, and how long each part takes.
+//! Restoring: a client that comes from another server registers what it had there, and how long each part takes.
 //!
 //! Its program waits meanwhile, so server.log says where the time goes.
 
 use super::Session;
 use channel::request::{
-    AdoptChunk, ChunkCreate, CopyBox, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc,
+    AdoptChunk, ChunkCreate, Copy3D, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc,
     HostMap, HostToDevice, LaunchKernel, LoadModule, RecordEvent, Repeats, Request,
 };
 use channel::ring::Record;
@@ -26,8 +26,8 @@ fn kind_of(opcode: u16) -> usize {
     }
 }
 
-/// What was declared so far.
-pub(super) struct Declaration {
+/// What was restored so far.
+pub(super) struct Restored {
     since: Instant,
     /// When the last request was done.
     done: Instant,
@@ -45,7 +45,7 @@ pub(super) struct Declaration {
     repeats: Option<Repeats>,
 }
 
-impl Declaration {
+impl Restored {
     /// Begins with the session of a client that comes from another server.
     pub(super) fn begin(now: Instant) -> Box<Self> {
         Box::new(Self {
@@ -103,17 +103,17 @@ impl Declaration {
 fn repeats_text(Repeats { operations, kernels, lost }: Repeats) -> String {
     match lost {
         0 => format!("repeats {operations} operations, {kernels} of them kernels and graphs"),
-        _ => "has lost work that cannot be repeated: it is told".to_owned(),
+        _ => "has lost work that cannot be repeated: this is reported to it".to_owned(),
     }
 }
 
-/// True for work: what came before it is all that was declared.
+/// True for work: what came before it is all that was restored.
 fn is_work(opcode: u16) -> bool {
     let is_memory = |row: &cuda_api::Row| row.symbol.starts_with("cuMem");
     let forwarded = row_of_number(opcode).is_some_and(is_memory);
     forwarded
         || [
-            CopyBox::OPCODE,
+            Copy3D::OPCODE,
             ChunkCreate::OPCODE,
             LaunchKernel::OPCODE,
             HostToDevice::OPCODE,
@@ -129,44 +129,44 @@ fn is_work(opcode: u16) -> bool {
 impl Session {
     /// What the client has from now on it has had at another server, also if its limits are less by now; or not any
     /// more.
-    pub(super) fn set_declares(&self, declares: bool) {
-        self.memory.account.set_declares(declares);
-        self.memory.host_account.set_declares(declares);
+    pub(super) fn set_restoring(&self, is_restoring: bool) {
+        self.memory.account.set_restoring(is_restoring);
+        self.memory.host_account.set_restoring(is_restoring);
     }
 
-    /// Carries out a request of a client that declares what it has.
+    /// Carries out a request of a client that restores what it had.
     #[cold]
-    pub(super) fn declare(&mut self, record: &Record) {
+    pub(super) fn restore(&mut self, record: &Record) {
         if is_work(record.opcode()) {
-            self.say_declaration();
+            self.say_restored();
             return self.dispatch(record);
         }
         let since = Instant::now();
         self.dispatch(record);
-        let Some(declaration) = &mut self.declaration else { return };
-        declaration.has_done(record.opcode(), since, Instant::now());
+        let Some(restored) = &mut self.restored else { return };
+        restored.has_done(record.opcode(), since, Instant::now());
     }
 
-    fn say_declaration(&mut self) {
-        let Some(declaration) = self.declaration.take() else { return };
-        self.set_declares(false);
-        self.link.set_declared(declaration.repeats);
+    fn say_restored(&mut self) {
+        let Some(restored) = self.restored.take() else { return };
+        self.set_restoring(false);
+        self.link.set_restored(restored.repeats);
         self.common.wake_main();
         // Memory alone is what a program has of another device.
-        if declaration.modules > 0 {
-            let (name, text) = (self.link.name(), declaration.text());
-            self.common.log.line(format!("Client {name} has declared what it had: {text}"));
+        if restored.modules > 0 {
+            let (name, text) = (self.link.name(), restored.text());
+            self.common.log.line(format!("Client {name} has restored what it had: {text}"));
         }
-        if let Some(repeats) = declaration.repeats {
+        if let Some(repeats) = restored.repeats {
             let name = self.link.name();
             self.common.log.line(format!("Client {name} {}", repeats_text(repeats)));
         }
     }
 
-    /// Notes what the client repeats. It counts once, with the declaration.
+    /// Notes what the client repeats. It counts once, with what is restored.
     pub(super) fn note_repeats(&mut self, request: Repeats) -> CUresult {
-        if let Some(declaration) = &mut self.declaration {
-            declaration.repeats = Some(request);
+        if let Some(restored) = &mut self.restored {
+            restored.repeats = Some(request);
         }
         Ok(())
     }
@@ -180,12 +180,12 @@ mod tests {
     fn the_first_of_a_clients_memory_counts_as_the_servers_time_like_the_others() {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
-        let mut declaration = Declaration::begin(begin);
-        declaration.has_done(AdoptChunk::OPCODE, begin, at(30));
-        declaration.has_done(AdoptChunk::OPCODE, at(32), at(35));
-        declaration.has_done(LoadModule::OPCODE, at(40), at(41));
+        let mut restored = Restored::begin(begin);
+        restored.has_done(AdoptChunk::OPCODE, begin, at(30));
+        restored.has_done(AdoptChunk::OPCODE, at(32), at(35));
+        restored.has_done(LoadModule::OPCODE, at(40), at(41));
         let ms = |times: [Duration; KINDS.len()]| times.map(|time| time.as_millis());
-        assert_eq!(ms(declaration.took), [33, 0, 1, 0, 0]);
-        assert_eq!(ms(declaration.came), [2, 0, 5, 0, 0]);
+        assert_eq!(ms(restored.took), [33, 0, 1, 0, 0]);
+        assert_eq!(ms(restored.came), [2, 0, 5, 0, 0]);
     }
 }

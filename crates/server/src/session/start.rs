@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::memory::arrays::Arrays;
 use super::memory::retired::Retired;
 use super::module::table::Modules;
-use super::restore::Declaration;
+use super::restore::Restored;
 use super::spent::Spent;
 use super::stream::callbacks::Callbacks;
 use super::stream::pending::Pending;
@@ -147,8 +147,8 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
         let _ = socket.send(&Message::Refused(refused), &[]);
     };
     let window = link.identity.window;
-    let told = match socket.try_clone() {
-        Ok(told) => told,
+    let refusal_socket = match socket.try_clone() {
+        Ok(refusal_socket) => refusal_socket,
         Err(error) => {
             common.windows.give_back(window);
             return refuse(&StartError::Socket(error), &socket);
@@ -158,7 +158,7 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
         Ok(region) => region,
         Err(error) => {
             common.windows.give_back(window);
-            return refuse(&error, &told);
+            return refuse(&error, &refusal_socket);
         }
     };
     // In every case a client that waits learns that no answer will come.
@@ -168,7 +168,7 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
             session.run();
             session.end();
         }
-        Err(error) => refuse(&error, &told),
+        Err(error) => refuse(&error, &refusal_socket),
     }
 }
 
@@ -309,11 +309,11 @@ impl Session {
             place: Place::new(&common.oversubscription),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
-            declaration: link.identity.comes_again.then(|| Declaration::begin(Instant::now())),
+            restored: link.identity.comes_again.then(|| Restored::begin(Instant::now())),
             spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };
-        session.set_declares(link.identity.comes_again);
+        session.set_restoring(link.identity.comes_again);
         session.welcome(&lease)?;
         session.lease = Some(lease);
         Ok(session)

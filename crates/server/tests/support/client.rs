@@ -157,7 +157,7 @@ impl Client {
         (result, ModuleLoaded::from_words(&words).unwrap_or_default())
     }
 
-    /// Loads code that another server may have told, by its key, with an image to read instead.
+    /// Loads code whose key another server may have given, with an image to read instead.
     pub fn load_known(
         &mut self,
         module: CUmodule,

@@ -416,7 +416,7 @@ impl World {
                 false => unsafe { *data.add(index) },
             };
             let (from, to) = from.zip(to).ok_or(CudaError::INVALID_VALUE)?;
-            // What may begin early is told to by a kernel.
+            // What may begin early is released by a kernel.
             let is_kernel = |at: usize| matches!(nodes[at].op, Op::Kernel { .. });
             match data.is_full() || is_kernel(from) && is_kernel(to) {
                 true => Ok((from, to, data)),

@@ -2,7 +2,7 @@
 
 use crate::memory::address::Side;
 use crate::program::Client;
-use channel::request::{BoxEnd, HostReference};
+use channel::request::{Copy3DEnd, HostReference};
 use cuda_api::constants::memory_type;
 use cuda_api::{CUarray, CUdeviceptr, CudaError};
 use graph::{CopyEnd, CopyNode};
@@ -58,16 +58,18 @@ impl End {
 
     /// The end as a request has it, from so many bytes, rows and slices on. It must not be memory
     /// that this process alone reaches.
-    pub(crate) fn wire(&self, from @ [x, y, z]: [u64; 3]) -> BoxEnd {
+    pub(crate) fn wire(&self, from @ [x, y, z]: [u64; 3]) -> Copy3DEnd {
         match *self {
             Self::Memory(at @ Rows { pitch, rows, side, .. }) => match side {
-                Side::Device => BoxEnd::Device { address: CUdeviceptr(at.at(from)), pitch, rows },
+                Side::Device => {
+                    Copy3DEnd::Device { address: CUdeviceptr(at.at(from)), pitch, rows }
+                }
                 Side::Pinned | Side::Pageable => {
-                    BoxEnd::Host { reference: HostReference::Mapped(at.at(from)), pitch, rows }
+                    Copy3DEnd::Host { reference: HostReference::Mapped(at.at(from)), pitch, rows }
                 }
             },
             Self::Array { array, offset: [u, v, w] } => {
-                BoxEnd::Array { array, offset: [u + x, v + y, w + z] }
+                Copy3DEnd::Array { array, offset: [u + x, v + y, w + z] }
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::program::memory::rows::{Extent, HostRows, NOTHING};
 use crate::program::memory::staged_reads::Arrivals;
 use channel::region::Region;
 use channel::request::{
-    BoxCopy, BoxEnd, CopyBox, DeviceToHost, HostReference, HostToDevice, Request,
+    Copy3D, Copy3DEnd, Copy3DParams, DeviceToHost, HostReference, HostToDevice, Request,
 };
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
@@ -169,7 +169,7 @@ impl Client {
     }
 
     /// Makes a 3-D copy of pageable memory to the device, as [`Self::copy_to_device`].
-    pub(crate) fn copy_box_to_device(
+    pub(crate) fn copy_3d_to_device(
         &self,
         to: &End,
         from: &Rows,
@@ -185,15 +185,16 @@ impl Client {
                 write_slice(connection.region(), in_slice, from.at([x, y + row, z]), width);
             }
             let source = staged(slice, width, height);
-            let copy = BoxCopy { destination: to.wire(offset), source, extent: [width, height, 1] };
-            let request = CopyBox { stream: wire_stream(stream), copy };
+            let copy =
+                Copy3DParams { destination: to.wire(offset), source, extent: [width, height, 1] };
+            let request = Copy3D { stream: wire_stream(stream), copy };
             self.post_with_slice(connection, slice, stream, &request)?;
         }
         Ok(())
     }
 
     /// Makes a 3-D copy from the device to pageable memory, as [`Self::copy_from_device`].
-    pub(crate) fn copy_box_from_device(
+    pub(crate) fn copy_3d_from_device(
         &self,
         to: &Rows,
         from: &End,
@@ -206,9 +207,12 @@ impl Client {
             let rows = HostRows { address: to.at(offset), pitch: to.pitch };
             arrivals.fetch(rows, extent, |slice| {
                 let destination = staged(slice, width, height);
-                let copy =
-                    BoxCopy { destination, source: from.wire(offset), extent: [width, height, 1] };
-                CopyBox { stream: wire_stream(stream), copy }
+                let copy = Copy3DParams {
+                    destination,
+                    source: from.wire(offset),
+                    extent: [width, height, 1],
+                };
+                Copy3D { stream: wire_stream(stream), copy }
             })?;
         }
         arrivals.finish()
@@ -221,8 +225,8 @@ impl Client {
 }
 
 /// A slice of staging as one end of a copy.
-fn staged(slice: u32, width: u64, height: u64) -> BoxEnd {
-    BoxEnd::Host { reference: HostReference::Staging(slice), pitch: width, rows: height }
+fn staged(slice: u32, width: u64, height: u64) -> Copy3DEnd {
+    Copy3DEnd::Host { reference: HostReference::Staging(slice), pitch: width, rows: height }
 }
 
 /// A part of a 3-D copy: rows of one of its slices, or a part of one row.

@@ -13,7 +13,7 @@ use crate::stderr::say;
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
-    CopyBox, CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence,
+    Copy3D, CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence,
     GraphLaunch, HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Repeats,
     Request, WaitEvent,
 };
@@ -323,7 +323,7 @@ impl Client {
                 _ => Again::Cannot,
             },
             // A host function is run once; what it copied for the device it does not copy again.
-            CopyBox::OPCODE | HostFunc::OPCODE => Again::Cannot,
+            Copy3D::OPCODE | HostFunc::OPCODE => Again::Cannot,
             RecordEvent::OPCODE | WaitEvent::OPCODE => Again::Order,
             _ => Again::Can,
         }

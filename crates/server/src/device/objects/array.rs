@@ -8,9 +8,9 @@ use crate::device::{ContextCall, Share};
 use cuda_api::array::{self, ArrayShape};
 use cuda_api::constants::memory_type;
 use cuda_api::{
-    BoxCopy, CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D,
-    CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray,
-    CUresult, CopyEnd, CudaError,
+    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D, CUDA_RESOURCE_DESC,
+    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray, CUresult, CopyEnd,
+    CudaError, Memcpy3D,
 };
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -128,7 +128,7 @@ impl<'a> Rows<'a> {
             ..CopyEnd::default()
         };
         let extent = [row_bytes, all / row_bytes, 1];
-        let copy = BoxCopy { destination: to.end(at), source, extent };
+        let copy = Memcpy3D { destination: to.end(at), source, extent };
         Self(CUDA_MEMCPY3D::from(&copy), PhantomData)
     }
 }

@@ -33,7 +33,7 @@ const LOADER_PAUSE: Duration = Duration::from_micros(200);
 pub struct CodeKey([u8; 32]);
 
 impl CodeKey {
-    /// The key that a client was told as these words.
+    /// The key that a client got as these words.
     pub fn of_words(words: CodeWords) -> Self {
         let mut bytes = [0; 32];
         bytes

@@ -33,7 +33,7 @@ pub enum Condition {
 impl Share {
     /// Whether the provider gives conditions numbers, 1, 2, ... in each graph; if not, they are
     /// words. CUDA_ERROR_NOT_SUPPORTED for a provider whose conditions are neither. Only a graph that
-    /// has some can tell, so one is made, once a provider.
+    /// has some shows it, so one is made, once a provider.
     pub fn numbers_conditions(self: &Rc<Self>) -> Result<bool, CudaError> {
         let device = self.device();
         if device.has_tenants() {

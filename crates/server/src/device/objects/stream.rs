@@ -263,7 +263,7 @@ impl RawEvent {
 impl Drop for RawEvent {
     fn drop(&mut self) {
         if self.raw != Owned::default() {
-            // No caller is left to be told of an error.
+            // No caller is left to whom an error could be reported.
             let _ = self.destroy();
         }
     }

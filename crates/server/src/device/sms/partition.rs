@@ -131,7 +131,7 @@ impl Drop for SmLease {
 impl Device {
     /// How many SMs there are, and in what steps they can be given out: one by one on the software GPU;
     /// elsewhere in the groups that streams are kept on ([`Device::sms_of_streams`]), so that a client has as
-    /// many as it is told; by twos from compute capability 7.0 on if the provider parts none, as two SMs share
+    /// many as it is shown; by twos from compute capability 7.0 on if the provider parts none, as two SMs share
     /// what launches blocks.
     pub fn sm_count(&self) -> SmCount {
         let number = |which: u32| self.info().attributes.get(which as usize).copied().unwrap_or(0);

@@ -51,7 +51,7 @@ const REPORT_MIN: Duration = Duration::from_millis(10);
 const REPORT_WAIT_MIN: Duration = Duration::from_millis(200);
 
 /// A call that waits is reported after so long, and again whenever it has waited twice as long.
-const TOLD_AFTER: Duration = Duration::from_secs(1);
+const REPORTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Shortest and longest pause between two looks at what is in flight; longest between two holds.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
@@ -529,9 +529,9 @@ impl ContextSync {
     }
 
     /// Tells of a call that waits, when it has waited for so long.
-    fn tell(&self, of: &Request<'_>, told: &mut Duration) {
-        if of.began.elapsed() >= *told {
-            *told *= 2;
+    fn report_if_due(&self, of: &Request<'_>, after: &mut Duration) {
+        if of.began.elapsed() >= *after {
+            *after *= 2;
             self.report(of, Progress::Waits, self.turns.stalled());
         }
     }
@@ -539,19 +539,19 @@ impl ContextSync {
     /// Waits until nothing is in flight and nothing is submitted, which stays so as long as the result
     /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
     fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
-        let mut told = TOLD_AFTER;
+        let mut after = REPORTED_AFTER;
         while !(of.ends)() {
             if self.wait_for_own_work(of)
                 && let Some(rounds) = self.rounds.try_lock()
             {
                 self.turns.owner_is_there();
-                return self.bring_about(rounds, of, &mut told);
+                return self.bring_about(rounds, of, &mut after);
             }
             // Another call has the others held.
             if let Some(quiet) = self.share_quiet(of) {
                 return Some(quiet);
             }
-            self.tell(of, &mut told);
+            self.report_if_due(of, &mut after);
         }
         None
     }
@@ -576,7 +576,7 @@ impl ContextSync {
         &'a self,
         rounds: MutexGuard<'a, Rounds>,
         of: &Request<'_>,
-        told: &mut Duration,
+        after: &mut Duration,
     ) -> Option<Quiet<'a>> {
         let mut owner = Owner { rounds: Some(rounds), turns: &self.turns };
         while !(of.ends)() {
@@ -588,7 +588,7 @@ impl ContextSync {
             let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
             self.under_way.lock().iter_mut().for_each(|of| of.stalled.clone_from(&names));
             self.turns.set_stalled(stalled);
-            self.tell(of, told);
+            self.report_if_due(of, after);
         }
         None
     }
@@ -606,7 +606,7 @@ impl ContextSync {
     fn round(&self, rounds: &mut Rounds, of: &Request<'_>) -> Option<Quiet<'_>> {
         if let Some(until) = rounds.rest_until {
             let mut is_over = false;
-            wait(TOLD_AFTER, REST_PAUSE_MAX, || {
+            wait(REPORTED_AFTER, REST_PAUSE_MAX, || {
                 is_over = Instant::now() >= until
                     || self.is_quiet(of.is_done)
                     || rounds.stalled && !self.is_stalled(of.is_done)
@@ -619,7 +619,7 @@ impl ContextSync {
         }
         // Behind a call others go on first, though nothing is in flight yet.
         let may_hold = || !self.turns.rests() || self.hurries();
-        wait(TOLD_AFTER, PAUSE_MAX, || may_hold() || (of.ends)());
+        wait(REPORTED_AFTER, PAUSE_MAX, || may_hold() || (of.ends)());
         if !may_hold() {
             return None;
         }
@@ -635,7 +635,7 @@ impl ContextSync {
         // Kept shallow they go on: where all work makes progress, there is time.
         let mut may_end = || look() || self.is_stalled(of.is_done) || (of.ends)();
         if !may_end() {
-            wait(TOLD_AFTER, REST_PAUSE_MAX, may_end);
+            wait(REPORTED_AFTER, REST_PAUSE_MAX, may_end);
         }
         if !is_shallow && !self.hurries() && !self.is_stalled(of.is_done) {
             rounds.rest_until = None;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What an empty kernel takes by itself, ns: as CUPTI says of one on an H200. No event can tell.
+/// What an empty kernel takes by itself, ns: as CUPTI says of one on an H200. No event can show it.
 const EMPTY_KERNEL_NS: u64 = 608;
 /// What two events see of a program's kernel beyond what they see of one that counts cycles, ns: memory
 /// that is written, more blocks. Beside CUPTI an H200 has 130 to 260 of PyTorch's kernels one by one, and

@@ -6,7 +6,7 @@
 //! are not cut, nor are those whose nodes are not in an order of their edges.
 
 use crate::device::{
-    BoxSide, CheckedRange, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
+    CheckedRange, Copy3DSide, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
 };
 use crate::meter::{Shape, ShapeCounters};
 use crate::session::policy::admission::predicted;
@@ -21,18 +21,18 @@ use std::sync::Arc;
 pub(in crate::session) enum Node {
     Empty,
     Kernel { function: Function, shape: LaunchShape, parameters: Vec<u8> },
-    Copy { to: BoxSide<'static>, from: BoxSide<'static>, extent: [u64; 3] },
+    Copy { to: Copy3DSide<'static>, from: Copy3DSide<'static>, extent: [u64; 3] },
     Fill { range: CheckedRange, pitch: u64, value: (u32, u32), extent: [u64; 2] },
 }
 
 impl Node {
     /// A copy; `None` if it is one of an array.
-    pub fn copy(to: &BoxSide<'_>, from: &BoxSide<'_>, extent: [u64; 3]) -> Option<Self> {
-        let memory = |side: &BoxSide<'_>| match *side {
-            BoxSide::Memory { range, pitch, rows, host } => {
-                Some(BoxSide::Memory { range, pitch, rows, host })
+    pub fn copy(to: &Copy3DSide<'_>, from: &Copy3DSide<'_>, extent: [u64; 3]) -> Option<Self> {
+        let memory = |side: &Copy3DSide<'_>| match *side {
+            Copy3DSide::Memory { range, pitch, rows, host } => {
+                Some(Copy3DSide::Memory { range, pitch, rows, host })
             }
-            BoxSide::Array { .. } => None,
+            Copy3DSide::Array { .. } => None,
         };
         Some(Self::Copy { to: memory(to)?, from: memory(from)?, extent })
     }

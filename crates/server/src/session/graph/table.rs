@@ -23,8 +23,8 @@ use crate::session::stream::slot::Slot;
 use crate::session::stream::table::Work;
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
-    BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
-    GraphInstantiate, GraphKernel, GraphLaunch, HostReference, priority_of,
+    Copy3DEnd, Copy3DParams, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty,
+    GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, HostReference, priority_of,
 };
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
@@ -290,14 +290,14 @@ impl Session {
     }
 
     pub(in crate::session) fn add_copy(&mut self, request: GraphCopy) -> CUresult {
-        let BoxCopy { destination, source, extent } = request.copy;
+        let Copy3DParams { destination, source, extent } = request.copy;
         self.build(request.graph, |session, builder, uses| {
-            let mut end = |end: &BoxEnd| {
-                if let BoxEnd::Host { reference: HostReference::Staging(_), .. } = end {
+            let mut end = |end: &Copy3DEnd| {
+                if let Copy3DEnd::Host { reference: HostReference::Staging(_), .. } = end {
                     // What is staged is gone before the graph is.
                     return Err(CudaError::INVALID_VALUE);
                 }
-                if let BoxEnd::Array { array, .. } = end {
+                if let Copy3DEnd::Array { array, .. } = end {
                     uses.arrays.push(array.to_word());
                 }
                 let (side, reach) = copies::side(&session.memory, &session.arrays, end, extent)?;

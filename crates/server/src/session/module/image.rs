@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         assert_eq!(Image::check(b".version 8.0\n.target sm_80\n\0\0"), Ok(Image::Text));
         assert_eq!(Image::check(b"// made by hand\n.version 8.0"), Ok(Image::Text));
         let image = fatbin(&[(1, 0, b".version 8.0\0")]);

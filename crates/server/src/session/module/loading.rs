@@ -87,7 +87,7 @@ impl Session {
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
                 let key = CodeKey::of(&image, &options);
-                // What takes code by its key is not told where variables were placed.
+                // What takes code by its key does not know where variables were placed.
                 if placed.is_empty() {
                     loaded.code = key.words();
                 }
@@ -124,8 +124,8 @@ impl Session {
                 return (Ok(()), loaded);
             }
         }
-        if let (Some(declaration), Ok(module)) = (&mut self.declaration, &module) {
-            declaration.has_module(module.is_new(), &state);
+        if let (Some(restored), Ok(module)) = (&mut self.restored, &module) {
+            restored.has_module(module.is_new(), &state);
         }
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
@@ -140,7 +140,7 @@ impl Session {
         (kept, loaded)
     }
 
-    /// Takes code that is loaded by the key that a client was told at another server. `None`: the image has
+    /// Takes code that is loaded by the key that a client got from another server. `None`: the image has
     /// to be read.
     fn take_known(
         &mut self,
@@ -163,8 +163,8 @@ impl Session {
             }
         };
         self.common.warm.again(&key);
-        if let Some(declaration) = &mut self.declaration {
-            declaration.has_module(false, &State::None);
+        if let Some(restored) = &mut self.restored {
+            restored.has_module(false, &State::None);
         }
         loaded.code = request.code;
         let may_print = self.can_fetch_printed() && request.flags & KNOWN_TO_PRINT != 0;

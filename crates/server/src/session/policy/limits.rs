@@ -38,7 +38,7 @@ struct Now {
 }
 
 impl Now {
-    /// The memory that it may have, bytes, and by whom: a group's limit is what each of its clients is told, if that
+    /// The memory that it may have, bytes, and by whom: a group's limit is what each of its clients is shown, if that
     /// is less than its own.
     fn memory_bytes(&self) -> Option<(u64, SetBy)> {
         let of_groups = self.groups.iter().map(|(of, _)| of.hard_bytes).min();

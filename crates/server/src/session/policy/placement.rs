@@ -1,6 +1,6 @@
 //! A client's share of the device's SMs and its priority, put into effect while it runs.
 //!
-//! Where the provider has tenants, the main thread tells it at once ([`Link::put_into_effect`]);
+//! Where the provider has tenants, the main thread notifies it at once ([`Link::put_into_effect`]);
 //! elsewhere the session goes on with other streams, and its graphs follow these.
 
 use crate::device::Device;

@@ -1,7 +1,7 @@
 //! Functions that the provider calls back when a stream gets to them.
 //!
 //! They run on a thread of the provider, may call nothing of it, and do next to nothing: wake a
-//! client that sleeps on a word, or tell it to run a host function of its own.
+//! client that sleeps on a word, or have it run a host function of its own.
 //!
 //! What they are given is a number, by which they look the session up in [`OPEN`]: the number of a
 //! session that has ended leads nowhere. So it does not matter when a provider calls, whether it
@@ -83,7 +83,7 @@ impl Callbacks {
         HostCallback::new(ring, self.data(slot))
     }
 
-    /// Prepares a place for a host function that the client is to run. Returns what tells the client
+    /// Prepares a place for a host function that the client is to run. Returns what has the client
     /// to, with the value that the place's word gets when the function has been run.
     pub fn prepare(&self, slot: u32, ticket: u32) -> Result<(HostCallback, u32), CudaError> {
         if ticket & HOST_CALL_DONE != 0 {

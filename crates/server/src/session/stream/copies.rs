@@ -1,6 +1,6 @@
-//! Copies of boxes: what a client says of both ends, checked.
+//! 3-D copies: what a client says of both ends, checked.
 
-use crate::device::{BoxSide, CheckedRange};
+use crate::device::{CheckedRange, Copy3DSide};
 use crate::meter::Direction;
 use crate::session::Session;
 use crate::session::memory::Memory;
@@ -8,7 +8,7 @@ use crate::session::memory::arrays::Arrays;
 use crate::session::memory::ranges::extent_of_rows;
 use crate::session::stream::posts::subject_of_copy;
 use crate::session::stream::table::Work;
-use channel::request::{BoxCopy, BoxEnd, CopyBox, HostReference};
+use channel::request::{Copy3D, Copy3DEnd, Copy3DParams, HostReference};
 use cuda_api::{CUresult, CudaError};
 
 /// Length of slices of rows, from the first byte to the last one.
@@ -31,7 +31,7 @@ fn extent_of_slices(
         .ok_or(CudaError::INVALID_VALUE)
 }
 
-/// The memory that a box reaches over, from its first byte to its last one.
+/// The memory that a copy reaches over, from its first byte to its last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Device memory: address, bytes.
@@ -54,25 +54,25 @@ impl Reach {
 pub(in crate::session) fn side<'a>(
     memory: &Memory,
     arrays: &'a Arrays,
-    end: &BoxEnd,
+    end: &Copy3DEnd,
     extent: [u64; 3],
-) -> Result<(BoxSide<'a>, Option<Reach>), CudaError> {
+) -> Result<(Copy3DSide<'a>, Option<Reach>), CudaError> {
     let (reach, pitch, rows) = match *end {
-        BoxEnd::Device { address, pitch, rows } => {
+        Copy3DEnd::Device { address, pitch, rows } => {
             (Reach::Device(address.0, extent_of_slices(pitch, rows, extent)?), pitch, rows)
         }
-        BoxEnd::Host { reference, pitch, rows } => {
+        Copy3DEnd::Host { reference, pitch, rows } => {
             (Reach::Host(reference, extent_of_slices(pitch, rows, extent)?), pitch, rows)
         }
-        BoxEnd::Array { array, offset } => {
+        Copy3DEnd::Array { array, offset } => {
             let array = arrays.array(array)?;
             return match array.shape().holds(offset, extent) {
-                true => Ok((BoxSide::Array { array, offset }, None)),
+                true => Ok((Copy3DSide::Array { array, offset }, None)),
                 false => Err(CudaError::INVALID_VALUE),
             };
         }
     };
-    let side = BoxSide::Memory {
+    let side = Copy3DSide::Memory {
         range: reach.check(memory)?,
         // A single row has no distance to the next one, nor a single slice; providers want valid
         // ones anyway.
@@ -84,14 +84,14 @@ pub(in crate::session) fn side<'a>(
 }
 
 impl Session {
-    pub(in crate::session) fn copy_box(&mut self, request: CopyBox) -> CUresult {
-        let BoxCopy { destination, source, extent } = request.copy;
+    pub(in crate::session) fn copy_3d(&mut self, request: Copy3D) -> CUresult {
+        let Copy3DParams { destination, source, extent } = request.copy;
         if extent.contains(&0) {
             side(&self.memory, &self.arrays, &source, extent)?;
             side(&self.memory, &self.arrays, &destination, extent)?;
             return self.streams.enter(request.stream.0 as u64, Work::Ordered).map(drop);
         }
-        let is_host = |end| matches!(end, &BoxEnd::Host { .. });
+        let is_host = |end| matches!(end, &Copy3DEnd::Host { .. });
         let direction = match (is_host(&source), is_host(&destination)) {
             (true, false) => Direction::In,
             (false, true) => Direction::Out,
@@ -105,7 +105,7 @@ impl Session {
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
         let timing = self.meter.begin(&slot.stream, None, subject);
-        let copied = slot.stream.copy_box(to, from, extent);
+        let copied = slot.stream.copy_3d(to, from, extent);
         self.meter.end(timing, &slot.stream, copied.is_ok());
         copied?;
         slot.counters.copied(direction, bytes);

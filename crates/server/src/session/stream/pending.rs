@@ -11,7 +11,7 @@
 
 use crate::session::policy::admission::Deferral;
 use channel::request::{
-    CopyBox, DestroyStream, DeviceToHost, Fence, GraphLaunch, HostFunc, HostToDevice, LaunchKernel,
+    Copy3D, DestroyStream, DeviceToHost, Fence, GraphLaunch, HostFunc, HostToDevice, LaunchKernel,
     Notify, RecordEvent, RequestName, WaitEvent,
 };
 use channel::ring::Record;
@@ -81,7 +81,7 @@ impl Target {
             Some(RequestName::LaunchKernel) => in_stream!(LaunchKernel<'_>),
             Some(RequestName::HostToDevice) => in_stream!(HostToDevice),
             Some(RequestName::DeviceToHost) => in_stream!(DeviceToHost),
-            Some(RequestName::CopyBox) => in_stream!(CopyBox),
+            Some(RequestName::Copy3D) => in_stream!(Copy3D),
             Some(RequestName::Fence) => in_stream!(Fence),
             Some(RequestName::Notify) => in_stream!(Notify),
             Some(RequestName::HostFunc) => in_stream!(HostFunc),
@@ -115,7 +115,7 @@ pub(in crate::session) fn asks(record: &Record) -> bool {
             RequestName::LaunchKernel
                 | RequestName::HostToDevice
                 | RequestName::DeviceToHost
-                | RequestName::CopyBox
+                | RequestName::Copy3D
                 | RequestName::GraphLaunch
         ),
         None => !matches!(

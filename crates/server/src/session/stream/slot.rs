@@ -133,5 +133,5 @@ pub struct Watch {
     /// How often the rarest code among them had been launched before.
     pub(in crate::session) launched_before: Option<u32>,
     /// The main thread has heard that one of them runs for long.
-    pub(in crate::session) told: bool,
+    pub(in crate::session) is_reported: bool,
 }

@@ -542,7 +542,7 @@ impl Streams {
         waited
     }
 
-    /// Looks which streams still have work; true if some have. `idle` is told of each that was
+    /// Looks which streams still have work; true if some have. `idle` is called for each that was
     /// busy and is not any more. An error is that of a stream's work.
     pub fn poll(&mut self, mut idle: impl FnMut(&mut Slot)) -> Result<bool, CudaError> {
         let mut failure = None;

@@ -1,4 +1,4 @@
-//! Watchdog: what becomes of a client one of whose streams makes no progress, if the daemon was told so.
+//! Watchdog: what becomes of a client one of whose streams makes no progress, if the daemon was started so.
 //!
 //! Behind what a busy stream has an event is recorded from time to time. If the device does not get
 //! there within the limit, what was ahead of it took longer than that: the main thread hears of it, and ends the
@@ -63,8 +63,9 @@ impl Slot {
                 Ok(kernels @ 1..) => Some(stream / kernels),
                 _ => None,
             };
-            let kernel = kernel.filter(|kernel| !watch.told && long.is_some_and(|l| *kernel >= l));
-            watch.told |= kernel.is_some();
+            let kernel =
+                kernel.filter(|kernel| !watch.is_reported && long.is_some_and(|l| *kernel >= l));
+            watch.is_reported |= kernel.is_some();
             return Ok(Stalled { stream, kernel });
         }
         let event = match self.watch.take() {
@@ -77,7 +78,7 @@ impl Slot {
             submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
         let launched_before = self.under_way.watch();
         let since = Instant::now();
-        self.watch = Some(Watch { event, since, kernels, launched_before, told: false });
+        self.watch = Some(Watch { event, since, kernels, launched_before, is_reported: false });
         Ok(Stalled::default())
     }
 

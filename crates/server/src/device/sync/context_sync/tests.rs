@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc::channel;
 
-/// A session with one stream, which has work until `done` is told so.
+/// A session with one stream, which has work until `done` says so.
 fn busy(sync: &ContextSync, client: &str, stream: usize) -> InFlight {
     let session = sync.join(client);
     session.add_stream(CUstream(stream));
@@ -354,7 +354,7 @@ fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on
 }
 
 #[test]
-fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
+fn a_call_whose_client_ends_is_not_made_and_is_reported() {
     let sync = Arc::new(ContextSync::default());
     let (reports, reported) = channel();
     let reports = Mutex::new(reports);
@@ -369,18 +369,18 @@ fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
             let is_done = |stream| stream == CUstream(2);
             sync.make(LOAD, ("7", Some(&own)), &is_done, &ends, || ())
         });
-        let told = reported.recv().expect("a report of the wait");
-        assert_eq!((told.progress, told.client.as_str()), (Progress::Waits, "7"));
-        let [(client, since)] = &told.stalled[..] else { panic!("{told:?}") };
-        assert!(client == "3" && *since >= STALLED_AFTER, "{told:?}");
+        let report = reported.recv().expect("a report of the wait");
+        assert_eq!((report.progress, report.client.as_str()), (Progress::Waits, "7"));
+        let [(client, since)] = &report.stalled[..] else { panic!("{report:?}") };
+        assert!(client == "3" && *since >= STALLED_AFTER, "{report:?}");
         let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
         assert_eq!(waiting.others, ["3"], "for whom it waits");
         ended.store(true, Ordering::SeqCst);
         assert_eq!(call.join().expect("the call"), None);
     });
     assert!(!sync.is_held() && !sync.is_pending() && sync.waiting().is_empty());
-    let told = reported.try_iter().last().expect("a report of its end");
-    assert_eq!(told.progress, Progress::GivenUp);
+    let report = reported.try_iter().last().expect("a report of its end");
+    assert_eq!(report.progress, Progress::GivenUp);
 }
 
 #[test]

@@ -56,7 +56,7 @@ struct Variant<T> {
 pub enum Choice {
     /// A graph is to be made, and [added](Variants::add).
     Make,
-    /// That graph has these parameters, as far as their hash tells, or is to be given them.
+    /// That graph has these parameters, by their hash, or is to be given them.
     Use(usize),
     /// There are too many nodes for a graph, and there is none.
     NoRoom,

@@ -1,12 +1,12 @@
-//! Requests that copy boxes: slices of rows of bytes, of memory or of an array.
+//! Requests of 3-D copies: slices of rows of bytes, of memory or of an array.
 
 use super::HostReference;
 use crate::payload::{Malformed, Payload, Reader, Sink};
 use cuda_api::{CUarray, CUdeviceptr, CUgraphExec, CUstream, Word};
 
-/// One end of a copy of a box. In memory offsets are folded into the address.
+/// One end of a 3-D copy. In memory offsets are folded into the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoxEnd {
+pub enum Copy3DEnd {
     /// Device memory.
     Device {
         /// The first byte.
@@ -29,18 +29,18 @@ pub enum BoxEnd {
     Array {
         /// The array.
         array: CUarray,
-        /// Where the box begins: bytes in a row, rows, slices or layers.
+        /// Where the copied region begins: bytes in a row, rows, slices or layers.
         offset: [u64; 3],
     },
 }
 
-impl BoxEnd {
+impl Copy3DEnd {
     const DEVICE: u64 = 0;
     const HOST: u64 = 1;
     const ARRAY: u64 = 2;
 }
 
-impl Payload<'_> for BoxEnd {
+impl Payload<'_> for Copy3DEnd {
     fn words(&self) -> usize {
         match self {
             Self::Device { .. } | Self::Host { .. } => 4,
@@ -81,18 +81,18 @@ impl Payload<'_> for BoxEnd {
     }
 }
 
-/// A copy of a box.
+/// A 3-D copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BoxCopy {
+pub struct Copy3DParams {
     /// Where to.
-    pub destination: BoxEnd,
+    pub destination: Copy3DEnd,
     /// Where from.
-    pub source: BoxEnd,
+    pub source: Copy3DEnd,
     /// Bytes of a row, rows of a slice, slices.
     pub extent: [u64; 3],
 }
 
-impl Payload<'_> for BoxCopy {
+impl Payload<'_> for Copy3DParams {
     fn words(&self) -> usize {
         self.destination.words() + self.source.words() + self.extent.len()
     }
@@ -102,12 +102,12 @@ impl Payload<'_> for BoxCopy {
         self.extent.into_iter().for_each(|word| sink.word(word));
     }
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (destination, source) = (BoxEnd::read(reader)?, BoxEnd::read(reader)?);
+        let (destination, source) = (Copy3DEnd::read(reader)?, Copy3DEnd::read(reader)?);
         Ok(Self { destination, source, extent: <[u64; 3]>::read(reader)? })
     }
 }
 
-/// Defines requests to copy a box, each with a place for it.
+/// Defines requests of a 3-D copy, each with a place for it.
 macro_rules! box_copies {
     ($($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $ty:ty };)*) => {$(
         $(#[$doc])*
@@ -116,7 +116,7 @@ macro_rules! box_copies {
             $(#[$place_doc])*
             pub $place: $ty,
             /// The copy.
-            pub copy: BoxCopy,
+            pub copy: Copy3DParams,
         }
 
         impl Payload<'_> for $name {
@@ -128,7 +128,7 @@ macro_rules! box_copies {
                 self.copy.write(sink);
             }
             fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-                Ok(Self { $place: reader.value()?, copy: BoxCopy::read(reader)? })
+                Ok(Self { $place: reader.value()?, copy: Copy3DParams::read(reader)? })
             }
         }
     )*};
@@ -136,7 +136,7 @@ macro_rules! box_copies {
 
 box_copies! {
     /// cuMemcpy3DAsync, and all other copies that are not one run of bytes.
-    CopyBox {
+    Copy3D {
         /// In which stream.
         stream: CUstream
     };

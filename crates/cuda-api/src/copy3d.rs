@@ -1,4 +1,4 @@
-//! Copies of boxes as data: what cuda.h's structures for them say, either end in the same words.
+//! 3-D copies as data: what cuda.h's structures for them say, either end in the same words.
 //!
 //! Deliberately absent: whether a copy makes sense, which depends on who owns the memory.
 
@@ -26,9 +26,9 @@ pub struct CopyEnd {
     pub height: usize,
 }
 
-/// A copy of a box of bytes.
+/// A 3-D copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BoxCopy {
+pub struct Memcpy3D {
     /// Where to.
     pub destination: CopyEnd,
     /// Where from.
@@ -37,7 +37,7 @@ pub struct BoxCopy {
     pub extent: [usize; 3],
 }
 
-impl From<&CUDA_MEMCPY2D> for BoxCopy {
+impl From<&CUDA_MEMCPY2D> for Memcpy3D {
     fn from(c: &CUDA_MEMCPY2D) -> Self {
         Self {
             destination: CopyEnd {
@@ -63,7 +63,7 @@ impl From<&CUDA_MEMCPY2D> for BoxCopy {
     }
 }
 
-impl From<&CUDA_MEMCPY3D> for BoxCopy {
+impl From<&CUDA_MEMCPY3D> for Memcpy3D {
     fn from(c: &CUDA_MEMCPY3D) -> Self {
         Self {
             destination: CopyEnd {
@@ -91,8 +91,8 @@ impl From<&CUDA_MEMCPY3D> for BoxCopy {
     }
 }
 
-impl From<&BoxCopy> for CUDA_MEMCPY3D {
-    fn from(c: &BoxCopy) -> Self {
+impl From<&Memcpy3D> for CUDA_MEMCPY3D {
+    fn from(c: &Memcpy3D) -> Self {
         let (d, s) = (&c.destination, &c.source);
         Self {
             srcXInBytes: s.offset[0],
@@ -140,8 +140,8 @@ mod tests {
             pitch: n + 9,
             height: n + 10,
         };
-        let copy = BoxCopy { destination: end(100), source: end(200), extent: [1, 2, 3] };
-        assert_eq!(BoxCopy::from(&CUDA_MEMCPY3D::from(&copy)), copy);
+        let copy = Memcpy3D { destination: end(100), source: end(200), extent: [1, 2, 3] };
+        assert_eq!(Memcpy3D::from(&CUDA_MEMCPY3D::from(&copy)), copy);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             pitch: n + 6,
             height: 0,
         };
-        let copy = BoxCopy { source: end(1), destination: end(8), extent: [15, 16, 1] };
-        assert_eq!(BoxCopy::from(&rows), copy);
+        let copy = Memcpy3D { source: end(1), destination: end(8), extent: [15, 16, 1] };
+        assert_eq!(Memcpy3D::from(&rows), copy);
     }
 }

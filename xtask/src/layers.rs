@@ -284,7 +284,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("handles", &[]),
             layer("memory", &["handles"]),
-            layer("module", &["handles"]),
+            layer("module", &["handles", "memory"]),
             layer("policy", &[]),
             layer("link", &["policy"]),
             layer("stream", &["handles", "link", "memory", "module", "policy"]),

@@ -2,9 +2,7 @@
 
 /// A range of device or host addresses that belongs, whole, to the session that uses it.
 ///
-/// Making one is a promise: the session's own mappings cover every byte, and none of them is
-/// unmapped while work that was given the range can still run. Only a session's table of ranges
-/// makes them; what takes one may pass it to a provider without another look.
+/// What takes one may pass it to a provider without another look: only a session's table of ranges makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedRange {
     address: u64,
@@ -12,9 +10,18 @@ pub struct CheckedRange {
 }
 
 impl CheckedRange {
-    /// Vouches for a range; see the type.
-    pub(crate) const fn vouched(address: u64, bytes: u64) -> Self {
+    /// A range that belongs to the session.
+    ///
+    /// # Safety
+    /// The session's own mappings must cover every byte, and none of them may be unmapped while work that was
+    /// given the range can still run.
+    pub(crate) const unsafe fn new_unchecked(address: u64, bytes: u64) -> Self {
         Self { address, bytes }
+    }
+
+    /// A range of no bytes.
+    pub(crate) const fn empty(address: u64) -> Self {
+        Self { address, bytes: 0 }
     }
 
     /// Bytes of the range from `offset` on, which are in it: else those that are.

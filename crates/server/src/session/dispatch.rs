@@ -1,11 +1,13 @@
 //! Dispatch: an opcode selects the function that serves it, whose result goes to the client.
 
+use super::restore::is_work;
 use super::{Session, generic};
 use channel::payload::Payload;
 use channel::request::*;
 use channel::ring::Record;
 use cuda_api::{CUresult, CudaError, Policy, number, row_of_number};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Requests of a kind that the server does not know are written to the log so often.
 const UNKNOWN_LOGGED_MAX: u32 = 8;
@@ -256,5 +258,28 @@ impl Session {
                 Err(CudaError::NOT_SUPPORTED)
             }
         }
+    }
+
+    /// Carries out a request of a client that restores what it had.
+    #[cold]
+    pub(super) fn restore(&mut self, record: &Record) {
+        if is_work(record.opcode()) {
+            if let Some(restored) = self.restored.take() {
+                self.memory.set_restoring(false);
+                restored.finish(&self.link, &self.common);
+            }
+            return self.dispatch(record);
+        }
+        let since = Instant::now();
+        self.dispatch(record);
+        let Some(restored) = &mut self.restored else { return };
+        restored.has_done(record.opcode(), since, Instant::now());
+    }
+
+    pub(super) fn note_repeats(&mut self, request: Repeats) -> CUresult {
+        if let Some(restored) = &mut self.restored {
+            restored.note_repeats(request);
+        }
+        Ok(())
     }
 }

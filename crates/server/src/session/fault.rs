@@ -6,7 +6,9 @@
 //! of its client was in flight, the main thread decides whose the fault was (`run/attribution.rs`), and all
 //! others go on at another server.
 
+use super::policy::placement::report_unkept;
 use super::stream::code_in_flight::Code;
+use super::stream::watchdog;
 use super::{End, Evidence, FaultPart, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;
@@ -294,6 +296,30 @@ impl Session {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Goes on with the terms that were set since it last looked.
+    fn heed_limits(&mut self) {
+        let version = self.link.limits.version();
+        if version == self.limits_version {
+            return;
+        }
+        self.limits_version = version;
+        self.batcher.forget();
+        if self.share.is_tenant() {
+            return;
+        }
+        let set = self.streams.set_terms(self.link.limits.terms());
+        let unkept = set.err().or(self.streams.unkept());
+        report_unkept(&self.link, &self.common.log, unkept);
+    }
+
+    /// Looks whether the client's work makes progress.
+    pub(super) fn watch(&mut self) {
+        let watched = watchdog::watch(&mut self.streams, &self.share, &self.link, &self.common);
+        if let Err(error) = watched {
+            self.note(error);
         }
     }
 }

@@ -62,6 +62,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stream::callbacks::Callbacks;
+use stream::fences::REQUESTS_PER_LOOK_AT_FENCES;
 use stream::pending::Pending;
 use stream::table::Streams;
 use stream::work_in_flight::Gate;
@@ -254,5 +255,19 @@ impl Session {
             self.look();
         }
         Ok(())
+    }
+
+    /// How long the session may sleep before it has to look at streams whose fences are kept back;
+    /// `None` if there are none.
+    fn next_look_at_fences(&mut self) -> Option<Duration> {
+        if self.sticky.is_some() { None } else { self.streams.next_look(self.consumer.policy()) }
+    }
+
+    /// After how many requests in a row the session looks at its work.
+    fn requests_per_look(&self) -> u32 {
+        match self.place.shares_queues() {
+            true => REQUESTS_PER_LOOK_AT_FENCES,
+            false => REQUESTS_PER_LOOK,
+        }
     }
 }

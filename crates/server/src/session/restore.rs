@@ -2,13 +2,13 @@
 //!
 //! Its program waits meanwhile, so server.log says where the time goes.
 
-use super::Session;
+use super::Link;
+use crate::common::Common;
 use channel::request::{
     AdoptChunk, ChunkCreate, Copy3D, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc,
     HostMap, HostToDevice, LaunchKernel, LoadModule, RecordEvent, Repeats, Request,
 };
-use channel::ring::Record;
-use cuda_api::{CUresult, row_of_number};
+use cuda_api::row_of_number;
 use ptx::module_state::State;
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,26 @@ impl Restored {
         self.done = now;
     }
 
+    /// The client's work goes on: reports what was restored.
+    pub(super) fn finish(self, link: &Link, common: &Common) {
+        link.set_restored(self.repeats);
+        common.wake_main();
+        // Memory alone is what a program has of another device.
+        if self.modules > 0 {
+            let (name, text) = (link.name(), self.text());
+            common.log.line(format!("Client {name} has restored what it had: {text}"));
+        }
+        if let Some(repeats) = self.repeats {
+            let name = link.name();
+            common.log.line(format!("Client {name} {}", repeats_text(repeats)));
+        }
+    }
+
+    /// Notes what the client repeats. It counts once, with what is restored.
+    pub(super) fn note_repeats(&mut self, repeats: Repeats) {
+        self.repeats = Some(repeats);
+    }
+
     /// How long it took, in words.
     fn text(&self) -> String {
         let ms = |times: &[Duration]| {
@@ -108,7 +128,7 @@ fn repeats_text(Repeats { operations, kernels, lost }: Repeats) -> String {
 }
 
 /// True for work: what came before it is all that was restored.
-fn is_work(opcode: u16) -> bool {
+pub(super) fn is_work(opcode: u16) -> bool {
     let is_memory = |row: &cuda_api::Row| row.symbol.starts_with("cuMem");
     let forwarded = row_of_number(opcode).is_some_and(is_memory);
     forwarded
@@ -124,52 +144,6 @@ fn is_work(opcode: u16) -> bool {
             RecordEvent::OPCODE,
         ]
         .contains(&opcode)
-}
-
-impl Session {
-    /// What the client has from now on it has had at another server, also if its limits are less by now; or not any
-    /// more.
-    pub(super) fn set_restoring(&self, is_restoring: bool) {
-        self.memory.account.set_restoring(is_restoring);
-        self.memory.host_account.set_restoring(is_restoring);
-    }
-
-    /// Carries out a request of a client that restores what it had.
-    #[cold]
-    pub(super) fn restore(&mut self, record: &Record) {
-        if is_work(record.opcode()) {
-            self.say_restored();
-            return self.dispatch(record);
-        }
-        let since = Instant::now();
-        self.dispatch(record);
-        let Some(restored) = &mut self.restored else { return };
-        restored.has_done(record.opcode(), since, Instant::now());
-    }
-
-    fn say_restored(&mut self) {
-        let Some(restored) = self.restored.take() else { return };
-        self.set_restoring(false);
-        self.link.set_restored(restored.repeats);
-        self.common.wake_main();
-        // Memory alone is what a program has of another device.
-        if restored.modules > 0 {
-            let (name, text) = (self.link.name(), restored.text());
-            self.common.log.line(format!("Client {name} has restored what it had: {text}"));
-        }
-        if let Some(repeats) = restored.repeats {
-            let name = self.link.name();
-            self.common.log.line(format!("Client {name} {}", repeats_text(repeats)));
-        }
-    }
-
-    /// Notes what the client repeats. It counts once, with what is restored.
-    pub(super) fn note_repeats(&mut self, request: Repeats) -> CUresult {
-        if let Some(restored) = &mut self.restored {
-            restored.repeats = Some(request);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

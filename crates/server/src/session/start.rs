@@ -313,7 +313,7 @@ impl Session {
             spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };
-        session.set_restoring(link.identity.comes_again);
+        session.memory.set_restoring(link.identity.comes_again);
         session.welcome(&lease)?;
         session.lease = Some(lease);
         Ok(session)

@@ -408,13 +408,11 @@ impl World {
         let at = |node: CUgraphNode| nodes.iter().position(|n| n.node == node.0);
         let edge = |index| {
             // SAFETY: by this function's contract.
-            let (from, to) = unsafe { (at(*from.add(index)), at(*to.add(index))) };
-            assert_eq!(from.map(|at| at + 1), to, "a chain");
-            let data = match data.is_null() {
-                true => CUgraphEdgeData::default(),
-                // SAFETY: as above.
-                false => unsafe { *data.add(index) },
+            let (from, to, data) = unsafe {
+                let data = if data.is_null() { Default::default() } else { *data.add(index) };
+                (at(*from.add(index)), at(*to.add(index)), data)
             };
+            assert_eq!(from.map(|at| at + 1), to, "a chain");
             let (from, to) = from.zip(to).ok_or(CudaError::INVALID_VALUE)?;
             // What may begin early is released by a kernel.
             let is_kernel = |at: usize| matches!(nodes[at].op, Op::Kernel { .. });

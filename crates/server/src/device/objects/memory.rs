@@ -170,8 +170,8 @@ impl DeviceMapping {
     /// nothing else is in there, and no stream of a client synchronises with it.
     fn clear(&self, stream: Option<&Stream>) -> CUresult {
         let stream = stream.map_or(DEFAULT_STREAM, Stream::live);
-        // It is mapped, and stays so until the fill has ended.
-        let range = CheckedRange::vouched(self.address, self.bytes);
+        // SAFETY: it is mapped, and stays so until the fill has ended.
+        let range = unsafe { CheckedRange::new_unchecked(self.address, self.bytes) };
         self.physical.share.device().calls().cuMemsetD8Async(range, 0, stream)?;
         self.physical.share.wait_for(stream)
     }

@@ -15,6 +15,7 @@ use crate::session::handles::Table;
 use crate::session::memory::Memory;
 use crate::session::memory::ranges::extent_of_rows;
 use crate::session::policy::admission::predicted;
+use crate::session::policy::placement::report_unkept;
 use crate::session::stream::code_in_flight::Code;
 use crate::session::stream::copies;
 use crate::session::stream::copies::Reach;
@@ -512,7 +513,7 @@ impl Session {
         }
         self.gate.submitted(slot, uses.kernels, predicted)?;
         if let Some(error) = unkept {
-            self.say_unkept(Err(error));
+            report_unkept(&self.link, &self.common.log, Some(error));
         }
         Ok(())
     }

@@ -312,6 +312,13 @@ impl Memory {
         self.ranges.covered(address, bytes)
     }
 
+    /// What the client has from now on it has had at another server, also if its limits are less by now; or not any
+    /// more.
+    pub fn set_restoring(&self, is_restoring: bool) {
+        self.account.set_restoring(is_restoring);
+        self.host_account.set_restoring(is_restoring);
+    }
+
     /// Checks the host side of a copy.
     pub fn host_range(
         &self,
@@ -325,7 +332,8 @@ impl Memory {
                     .region
                     .staging_address(offset.into(), bytes)
                     .map_err(|_| CudaError::INVALID_VALUE)?;
-                Ok(CheckedRange::vouched(address.addr() as u64, bytes))
+                // SAFETY: the region has these bytes, and is mapped as long as the session lives.
+                Ok(unsafe { CheckedRange::new_unchecked(address.addr() as u64, bytes) })
             }
         }
     }
@@ -335,11 +343,20 @@ impl Memory {
         address - self.device_window.0.base
     }
 
+    /// The completion word of a stream's slot, as the device sees it.
+    pub fn completion_word(&self, slot: u32) -> Result<CheckedRange, CudaError> {
+        let word = self.region.completion_word(slot).ok_or(CudaError::INVALID_HANDLE)?;
+        Ok(self.region_word(word.address()))
+    }
+
     /// A word of the shared region as the device sees it.
     pub fn region_word(&self, address: *mut u32) -> CheckedRange {
         let offset = address.addr() as u64 - self.region.base().addr() as u64;
-        debug_assert!(offset + 4 <= REGION_BYTES);
-        CheckedRange::vouched(self.region_registration.device_address() + offset, 4)
+        assert!(offset + 4 <= REGION_BYTES, "the word is in the region");
+        // SAFETY: the region has these bytes, as just asserted, and is registered as long as the session lives.
+        unsafe {
+            CheckedRange::new_unchecked(self.region_registration.device_address() + offset, 4)
+        }
     }
 
     /// Takes away all device memory, which waits for nothing, and every use of host memory.

@@ -9,7 +9,7 @@
 //! them a place, so that they outlive this server.
 
 use crate::device::{self, INPUT_PTX, Share};
-use crate::session::Session;
+use crate::session::memory::Memory;
 use crate::session::module::image::Image;
 use cuda_api::CudaError;
 use cuda_api::extension::variable_place;
@@ -71,7 +71,19 @@ pub(in crate::session) struct Code {
     pub(in crate::session) state: State,
 }
 
-impl Session {
+/// What preparing an image takes of a session.
+pub(in crate::session) struct Preparation<'a> {
+    pub(in crate::session) share: &'a Share,
+    pub(in crate::session) memory: &'a mut Memory,
+    /// A text that was compiled to see how much room its variables need, and its cubin.
+    pub(in crate::session) compiled: &'a mut Option<(Vec<u8>, Vec<u8>)>,
+    /// What kernels print can be fetched.
+    pub(in crate::session) fetches_printed: bool,
+    /// Reports why managed variables are not placed.
+    pub(in crate::session) stay_away: &'a dyn Fn(&str),
+}
+
+impl Preparation<'_> {
     /// Makes an image ready whose structure was checked, for a module of that handle.
     pub(in crate::session) fn prepare(
         &mut self,
@@ -79,7 +91,7 @@ impl Session {
         place: Option<VariablePlace>,
         plain: bool,
     ) -> Result<Prepared, CudaError> {
-        let fetches = self.can_fetch_printed();
+        let fetches = self.fetches_printed;
         if self.share.is_tenant() {
             if let Some(place) = place {
                 let how = match place {
@@ -93,12 +105,12 @@ impl Session {
             let (placed, state) = (Placed::new(), State::Unknown);
             return Ok(Prepared::Code(Code { image: bytes, may_print, placed, state }));
         }
-        let linked = linked(&self.share, &bytes)?;
+        let linked = linked(self.share, &bytes)?;
         let (part, may_print) = match &linked {
             // Linking may hide the name of what prints.
             Some(cubin) => (Cow::Borrowed(&cubin[..]), image.may_print(&bytes)),
             None => {
-                let part = part_for(&self.share, image, &bytes);
+                let part = part_for(self.share, image, &bytes);
                 let may_print = Image::check(&part)?.may_print(&part);
                 (part, may_print)
             }
@@ -145,9 +157,9 @@ impl Session {
                 let kept = self.compiled.take().filter(|(text, _)| *text == code);
                 let cubin = match kept {
                     Some((_, cubin)) => cubin,
-                    None => device::link(&self.share, &[(INPUT_PTX, code)]).ok()?,
+                    None => device::link(self.share, &[(INPUT_PTX, code)]).ok()?,
                 };
-                self.compiled = Some((code.to_vec(), cubin.clone()));
+                *self.compiled = Some((code.to_vec(), cubin.clone()));
                 Some(Cow::Owned(cubin))
             }
             _ => None,
@@ -163,18 +175,18 @@ impl Session {
     ) -> Result<Option<Unmanaged>, CudaError> {
         let found = cubin.and_then(|cubin| Some((Managed::find_unmanaged(&cubin).ok()?, cubin)));
         let Some((found, cubin)) = found.filter(|(found, _)| !found.is_empty()) else {
-            self.compiled = None;
+            *self.compiled = None;
             return Ok(None);
         };
         if place.bytes < found.bytes() {
             return Ok(Some(Unmanaged::Needs(found.bytes())));
         }
-        self.compiled = None;
+        *self.compiled = None;
         let mut cubin = cubin.into_owned();
         found.place(&mut cubin, place.address);
         if !place.kept {
             let range = self.memory.device_range(place.address, found.bytes())?;
-            device::write(&self.share, range, &found.first_values(place.address))?;
+            device::write(self.share, range, &found.first_values(place.address))?;
         }
         let placed = found.variables().iter();
         let placed = placed.map(|(name, v)| (name.clone(), (place.address + v.offset, v.bytes)));
@@ -184,14 +196,12 @@ impl Session {
     /// Places the managed variables of code, if it has any: the code that uses them there, and where
     /// each of them is. Their memory is what the session's memory says was placed last.
     fn place_managed(&mut self, code: &[u8]) -> Result<Option<(Vec<u8>, Placed)>, CudaError> {
-        let Some(mut cubin) = cubin_to_search(&self.share, code) else { return Ok(None) };
+        let Some(mut cubin) = cubin_to_search(self.share, code) else { return Ok(None) };
         let managed = match Managed::find(&cubin) {
             Ok(managed) if managed.is_empty() => return Ok(None),
             Ok(managed) => managed,
             Err(why) => {
-                let client = self.link.name();
-                let text = format!("Client {client} has managed variables that stay away: {why}");
-                self.common.log.line(text);
+                (self.stay_away)(&why.to_string());
                 return Ok(None);
             }
         };

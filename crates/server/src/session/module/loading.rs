@@ -3,7 +3,9 @@
 use crate::account::Charge;
 use crate::device::{BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, Module};
 use crate::session::Session;
-use crate::session::module::code::{Code, Placed, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
+use crate::session::module::code::{
+    Code, Placed, Preparation, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace,
+};
 use crate::session::module::image::Image;
 use crate::session::module::table::LoadedModule;
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
@@ -68,7 +70,20 @@ impl Session {
             Ok(place) => place,
             Err(error) => return (Err(error), loaded),
         };
-        let prepared = self.prepare((image, bytes), place, options.is_empty());
+        let fetches_printed = self.can_fetch_printed();
+        let (log, link) = (&self.common.log, &self.link);
+        let stay_away = |why: &str| {
+            let client = link.name();
+            log.line(format!("Client {client} has managed variables that stay away: {why}"));
+        };
+        let mut preparation = Preparation {
+            share: &self.share,
+            memory: &mut self.memory,
+            compiled: &mut self.compiled,
+            fetches_printed,
+            stay_away: &stay_away,
+        };
+        let prepared = preparation.prepare((image, bytes), place, options.is_empty());
         let Code { image, may_print, placed, state } = match prepared {
             Ok(Prepared::Code(code)) => code,
             Ok(Prepared::NeedsPlace(bytes)) => {

@@ -4,8 +4,9 @@
 //! elsewhere the session goes on with other streams, and its graphs follow these.
 
 use crate::device::Device;
-use crate::session::{Link, Session};
-use cuda_api::CUresult;
+use crate::log::Log;
+use crate::session::Link;
+use cuda_api::{CUresult, CudaError};
 
 impl Link {
     /// Has the provider keep the client's terms from now on, if it has tenants and the client is one.
@@ -18,29 +19,12 @@ impl Link {
     }
 }
 
-impl Session {
-    /// Goes on with the terms that were set since it last looked.
-    pub(in crate::session) fn heed_limits(&mut self) {
-        let version = self.link.limits.version();
-        if version == self.limits_version {
-            return;
-        }
-        self.limits_version = version;
-        self.batcher.forget();
-        if self.share.is_tenant() {
-            return;
-        }
-        let set = self.streams.set_terms(self.link.limits.terms());
-        self.say_unkept(set);
-    }
-
-    /// What cannot be kept is said in the log, and the client goes on without.
-    pub(in crate::session) fn say_unkept(&self, set: CUresult) {
-        if let Some(error) = set.err().or(self.streams.unkept()) {
-            let name = self.link.name();
-            self.common.log.line(format!(
-                "Client {name}: its share of SMs is not kept, as the provider answers {error}"
-            ));
-        }
+/// What cannot be kept is said in the log, and the client goes on without.
+pub(in crate::session) fn report_unkept(link: &Link, log: &Log, unkept: Option<CudaError>) {
+    if let Some(error) = unkept {
+        let name = link.name();
+        log.line(format!(
+            "Client {name}: its share of SMs is not kept, as the provider answers {error}"
+        ));
     }
 }

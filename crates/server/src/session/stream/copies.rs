@@ -1,15 +1,11 @@
 //! 3-D copies: what a client says of both ends, checked.
 
 use crate::device::{CheckedRange, Copy3DSide};
-use crate::meter::Direction;
-use crate::session::Session;
 use crate::session::memory::Memory;
 use crate::session::memory::arrays::Arrays;
 use crate::session::memory::ranges::extent_of_rows;
-use crate::session::stream::posts::subject_of_copy;
-use crate::session::stream::table::Work;
-use channel::request::{Copy3D, Copy3DEnd, Copy3DParams, HostReference};
-use cuda_api::{CUresult, CudaError};
+use channel::request::{Copy3DEnd, HostReference};
+use cuda_api::CudaError;
 
 /// Length of slices of rows, from the first byte to the last one.
 fn extent_of_slices(
@@ -81,36 +77,6 @@ pub(in crate::session) fn side<'a>(
         host: matches!(reach, Reach::Host(..)),
     };
     Ok((side, Some(reach)))
-}
-
-impl Session {
-    pub(in crate::session) fn copy_3d(&mut self, request: Copy3D) -> CUresult {
-        let Copy3DParams { destination, source, extent } = request.copy;
-        if extent.contains(&0) {
-            side(&self.memory, &self.arrays, &source, extent)?;
-            side(&self.memory, &self.arrays, &destination, extent)?;
-            return self.streams.enter(request.stream.0 as u64, Work::Ordered).map(drop);
-        }
-        let is_host = |end| matches!(end, &Copy3DEnd::Host { .. });
-        let direction = match (is_host(&source), is_host(&destination)) {
-            (true, false) => Direction::In,
-            (false, true) => Direction::Out,
-            _ => Direction::Within,
-        };
-        let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
-        self.wait_for_step(request.stream.0 as u64)?;
-        let predicted = self.pass_copy(direction, bytes)?;
-        let (from, _) = side(&self.memory, &self.arrays, &source, extent)?;
-        let (to, _) = side(&self.memory, &self.arrays, &destination, extent)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
-        let timing = self.meter.begin(&slot.stream, None, subject);
-        let copied = slot.stream.copy_3d(to, from, extent);
-        self.meter.end(timing, &slot.stream, copied.is_ok());
-        copied?;
-        slot.counters.copied(direction, bytes);
-        self.gate.submitted_copy(slot, predicted)
-    }
 }
 
 #[cfg(test)]

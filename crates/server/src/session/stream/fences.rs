@@ -12,16 +12,14 @@
 
 use crate::device::CheckedRange;
 use crate::session::stream::slot::{Kept, Slot, has_passed};
-use crate::session::stream::table::{Presence, Streams, Work};
-use crate::session::{REQUESTS_PER_LOOK, Session};
+use crate::session::stream::table::{Presence, Streams};
 use channel::region::Region;
-use channel::request::Fence;
 use channel::wait::SpinPolicy;
-use cuda_api::{CUresult, CUstream, CudaError};
+use cuda_api::{CUresult, CUstream};
 use std::time::{Duration, Instant};
 
-/// As [`REQUESTS_PER_LOOK`], while fences are kept back for which a thread may wait.
-const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
+/// As [`REQUESTS_PER_LOOK`](crate::session::REQUESTS_PER_LOOK), while fences are kept back for which a thread may wait.
+pub(in crate::session) const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
 
 /// Most kernels since the last fence of a stream behind which one is kept back.
 const KERNELS_MAX: u32 = 4;
@@ -47,9 +45,27 @@ impl Slot {
 }
 
 impl Streams {
+    /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
+    /// it is outstanding, and no device would ever write the word.
+    pub(in crate::session) fn pass_without_stream(
+        &self,
+        region: &Region,
+        stream: CUstream,
+        value: u32,
+    ) {
+        if !matches!(self.presence(stream.0 as u64), Presence::Gone) {
+            return;
+        }
+        let slot = Self::slot_of(stream.0 as u64).ok();
+        if let Some(word) = slot.and_then(|slot| region.completion_word(slot)) {
+            word.store(value);
+            channel::wait::wake(word);
+        }
+    }
+
     /// How long it is until the stream of a fence that is kept back should be looked at; `None` if
     /// none is.
-    fn next_look(&mut self, policy: SpinPolicy) -> Option<Duration> {
+    pub(in crate::session) fn next_look(&mut self, policy: SpinPolicy) -> Option<Duration> {
         let mut soonest = None;
         self.busy_slots(|slot| {
             if let Some(kept) = &slot.kept {
@@ -58,60 +74,5 @@ impl Streams {
             }
         });
         soonest
-    }
-}
-
-impl Session {
-    /// The completion word of a stream's slot, as the device sees it.
-    pub(in crate::session) fn completion_word(
-        &self,
-        stream: CUstream,
-    ) -> Result<CheckedRange, CudaError> {
-        let slot = Streams::slot_of(stream.0 as u64)?;
-        let word = self.region.completion_word(slot).ok_or(CudaError::INVALID_HANDLE)?;
-        Ok(self.memory.region_word(word.address()))
-    }
-
-    pub(in crate::session) fn fence(&mut self, request: Fence) -> CUresult {
-        let fenced = self.put_fence(request);
-        if fenced.is_err() {
-            self.pass_without_stream(request.stream, request.value);
-        }
-        fenced
-    }
-
-    fn put_fence(&mut self, request: Fence) -> CUresult {
-        let word = self.completion_word(request.stream)?;
-        self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
-        slot.counters.waits.add(1);
-        slot.fence(word, request.value, self.place.shares_queues(), &self.region)
-    }
-
-    /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
-    /// it is outstanding, and no device would ever write the word.
-    fn pass_without_stream(&self, stream: CUstream, value: u32) {
-        if !matches!(self.streams.presence(stream.0 as u64), Presence::Gone) {
-            return;
-        }
-        let slot = Streams::slot_of(stream.0 as u64).ok();
-        if let Some(word) = slot.and_then(|slot| self.region.completion_word(slot)) {
-            word.store(value);
-            channel::wait::wake(word);
-        }
-    }
-
-    /// How long the session may sleep before it has to look at streams whose fences are kept back;
-    /// `None` if there are none.
-    pub(in crate::session) fn next_look_at_fences(&mut self) -> Option<Duration> {
-        if self.sticky.is_some() { None } else { self.streams.next_look(self.consumer.policy()) }
-    }
-
-    /// After how many requests in a row the session looks at its work.
-    pub(in crate::session) fn requests_per_look(&self) -> u32 {
-        match self.place.shares_queues() {
-            true => REQUESTS_PER_LOOK_AT_FENCES,
-            false => REQUESTS_PER_LOOK,
-        }
     }
 }

@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::session::module::table::{LoadedFunction, LoadedModule};
 use crate::session::policy::admission::Deferral;
 use crate::session::stream::code_in_flight::Code;
+use crate::session::stream::copies;
 use crate::session::stream::slot::Slot;
 use crate::session::stream::table::{Presence, Streams, Work};
 use channel::message::{TraceEntry, trace_kind};
@@ -327,7 +328,7 @@ impl Session {
     fn record(&mut self, request: &RecordEvent) -> CUresult {
         self.wait_for_step(request.stream.0 as u64)?;
         let event = self.events.get(request.event.0 as u64)?;
-        let word = self.completion_word(request.stream)?;
+        let word = self.memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.record(event)?;
         if request.value == RECORD_UNMARKED {
@@ -358,5 +359,49 @@ impl Session {
         }
         self.retired.module(module, managed);
         Ok(())
+    }
+
+    pub(in crate::session) fn fence(&mut self, request: Fence) -> CUresult {
+        let fenced = self.put_fence(request);
+        if fenced.is_err() {
+            self.streams.pass_without_stream(&self.region, request.stream, request.value);
+        }
+        fenced
+    }
+
+    fn put_fence(&mut self, request: Fence) -> CUresult {
+        let word = self.memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
+        self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
+        slot.counters.waits.add(1);
+        slot.fence(word, request.value, self.place.shares_queues(), &self.region)
+    }
+
+    pub(in crate::session) fn copy_3d(&mut self, request: Copy3D) -> CUresult {
+        let Copy3DParams { destination, source, extent } = request.copy;
+        if extent.contains(&0) {
+            copies::side(&self.memory, &self.arrays, &source, extent)?;
+            copies::side(&self.memory, &self.arrays, &destination, extent)?;
+            return self.streams.enter(request.stream.0 as u64, Work::Ordered).map(drop);
+        }
+        let is_host = |end| matches!(end, &Copy3DEnd::Host { .. });
+        let direction = match (is_host(&source), is_host(&destination)) {
+            (true, false) => Direction::In,
+            (false, true) => Direction::Out,
+            _ => Direction::Within,
+        };
+        let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
+        self.wait_for_step(request.stream.0 as u64)?;
+        let predicted = self.pass_copy(direction, bytes)?;
+        let (from, _) = copies::side(&self.memory, &self.arrays, &source, extent)?;
+        let (to, _) = copies::side(&self.memory, &self.arrays, &destination, extent)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
+        let timing = self.meter.begin(&slot.stream, None, subject);
+        let copied = slot.stream.copy_3d(to, from, extent);
+        self.meter.end(timing, &slot.stream, copied.is_ok());
+        copied?;
+        slot.counters.copied(direction, bytes);
+        self.gate.submitted_copy(slot, predicted)
     }
 }

@@ -8,9 +8,9 @@
 //! What was ahead of an event is known from the session's own account, and whether the device is there from the
 //! provider: nothing that the client can write says whose work it is.
 
+use crate::common::Common;
 use crate::device::{Event, Share};
-use crate::session::Session;
-use crate::session::link::Stall;
+use crate::session::link::{Link, Stall};
 use crate::session::stream::slot::{Slot, Watch};
 use crate::session::stream::table::Streams;
 use cuda_api::CudaError;
@@ -117,37 +117,35 @@ impl Streams {
     }
 }
 
-impl Session {
-    /// Tells the main thread if work of the client makes no progress, or a kernel of it runs for long.
-    pub(in crate::session) fn watch(&mut self) {
-        // Tenants do not wait for each other's kernels.
-        let long = long().filter(|_| !self.share.is_tenant());
-        if limit().is_none() && long.is_none() {
-            return;
-        }
-        let stalled = match self.streams.stalled(&self.share, long) {
-            Ok(stalled) => stalled,
-            Err(error) => {
-                self.note(error);
-                return;
-            }
-        };
-        if let Some(limit) = limit() {
-            let is_slow = stalled.stream >= limit / SLOW_PART;
-            let stall = is_slow.then(|| {
-                let evidence = match self.streams.watched() {
-                    None => UnderWay::Nothing,
-                    Some(launched_before) => UnderWay::Kernels { launched_before },
-                };
-                Stall { waited: stalled.stream, evidence }
-            });
-            if self.link.set_stalled(stall) && is_slow {
-                self.common.wake_main();
-            }
-        }
-        if let Some(kernel) = stalled.kernel {
-            self.link.set_long_kernel(kernel.as_millis() as u64);
-            self.common.wake_main();
+/// Notifies the main thread if work of the client makes no progress, or a kernel of it runs for long.
+pub(in crate::session) fn watch(
+    streams: &mut Streams,
+    share: &Rc<Share>,
+    link: &Link,
+    common: &Common,
+) -> Result<(), CudaError> {
+    // Tenants do not wait for each other's kernels.
+    let long = long().filter(|_| !share.is_tenant());
+    if limit().is_none() && long.is_none() {
+        return Ok(());
+    }
+    let stalled = streams.stalled(share, long)?;
+    if let Some(limit) = limit() {
+        let is_slow = stalled.stream >= limit / SLOW_PART;
+        let stall = is_slow.then(|| {
+            let evidence = match streams.watched() {
+                None => UnderWay::Nothing,
+                Some(launched_before) => UnderWay::Kernels { launched_before },
+            };
+            Stall { waited: stalled.stream, evidence }
+        });
+        if link.set_stalled(stall) && is_slow {
+            common.wake_main();
         }
     }
+    if let Some(kernel) = stalled.kernel {
+        link.set_long_kernel(kernel.as_millis() as u64);
+        common.wake_main();
+    }
+    Ok(())
 }

@@ -570,12 +570,17 @@ fn wait_until_open(gate: u32) {
     }
 }
 
+/// A table of this file's functions.
+fn resolved(find: impl FnMut(&CStr) -> Option<*const c_void>) -> DriverTable {
+    // SAFETY: each function of this file has cuda.h's signature under its name.
+    unsafe { DriverTable::resolve(find) }
+}
+
 /// The provider's table. Loading a text that begins with `// load gate N` takes until that gate is opened
 /// ([`open_gate`](super::open_gate)).
 pub fn table() -> &'static DriverTable {
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
-    // SAFETY: each function has cuda.h's signature under its name.
-    TABLE.get_or_init(|| unsafe { DriverTable::resolve(find) })
+    TABLE.get_or_init(|| resolved(find))
 }
 
 /// The provider's table, with functions that link. What they make of a text is no text; one that begins with
@@ -653,8 +658,7 @@ pub fn table_that_compiles() -> &'static DriverTable {
         b"cuLinkDestroy" => Some(destroy as *const c_void),
         _ => find(name),
     };
-    // SAFETY: as in `table`.
-    TABLE.get_or_init(|| unsafe { DriverTable::resolve(with_links) })
+    TABLE.get_or_init(|| resolved(with_links))
 }
 
 /// The provider's table, with launches that do nothing: for what the server itself costs.
@@ -692,6 +696,5 @@ pub fn table_of_nothing() -> &'static DriverTable {
         b"cuGraphExecKernelNodeSetParams_v2" => Some(set_node as *const c_void),
         _ => find(name),
     };
-    // SAFETY: as in `table`.
-    TABLE.get_or_init(|| unsafe { DriverTable::resolve(with_launch) })
+    TABLE.get_or_init(|| resolved(with_launch))
 }

@@ -312,7 +312,7 @@ impl Session {
         }
         let set = self.streams.set_terms(self.link.limits.terms());
         let unkept = set.err().or(self.streams.unkept());
-        report_unkept(&self.link, &self.common.log, unkept);
+        report_unkept(&self.link, &self.common, unkept);
     }
 
     /// Looks whether the client's work makes progress.

@@ -513,7 +513,7 @@ impl Session {
         }
         self.gate.submitted(slot, uses.kernels, predicted)?;
         if let Some(error) = unkept {
-            report_unkept(&self.link, &self.common.log, Some(error));
+            report_unkept(&self.link, &self.common, Some(error));
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 //! Where the provider has tenants, the main thread notifies it at once ([`Link::put_into_effect`]);
 //! elsewhere the session goes on with other streams, and its graphs follow these.
 
+use crate::common::Common;
 use crate::device::Device;
-use crate::log::Log;
 use crate::session::Link;
 use cuda_api::{CUresult, CudaError};
 
@@ -20,10 +20,10 @@ impl Link {
 }
 
 /// What cannot be kept is said in the log, and the client goes on without.
-pub(in crate::session) fn report_unkept(link: &Link, log: &Log, unkept: Option<CudaError>) {
+pub(in crate::session) fn report_unkept(link: &Link, common: &Common, unkept: Option<CudaError>) {
     if let Some(error) = unkept {
         let name = link.name();
-        log.line(format!(
+        common.log.line(format!(
             "Client {name}: its share of SMs is not kept, as the provider answers {error}"
         ));
     }

@@ -81,9 +81,9 @@ impl Clients {
             if *part != Part::Faulting && !part.is_alone() {
                 continue;
             }
-            let under_way =
+            let in_flight =
                 link.evidence().map_or("its session did not say", |evidence| &evidence.text);
-            let why = format!("{under_way}; the device: {said}");
+            let why = format!("{in_flight}; the device: {said}");
             link.set_fault(FaultPart { is_culprit: *part == Part::Faulting, error, why });
         }
     }

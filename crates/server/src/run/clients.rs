@@ -418,8 +418,8 @@ impl Clients {
     /// for the same.
     pub(super) fn take_isolated(&mut self) -> Option<u32> {
         let lives = |entry: &Entry| entry.link.stage() == Stage::Active && !entry.gone;
-        let under_way = self.entries.iter().any(|entry| lives(entry) && entry.isolated);
-        if under_way || self.active() < 2 {
+        let in_flight = self.entries.iter().any(|entry| lives(entry) && entry.isolated);
+        if in_flight || self.active() < 2 {
             return None;
         }
         let device = &self.common.device;

@@ -81,8 +81,8 @@ impl Session {
             return false;
         }
         loop {
-            let gate = &mut self.gate;
-            match self.streams.poll(|slot| gate.stream_idle(slot)) {
+            let work = &mut self.work;
+            match self.streams.poll(|slot| work.stream_idle(slot)) {
                 Ok(false) => return self.common.fault().is_none(),
                 Ok(true) => {}
                 Err(_) => return false,
@@ -92,7 +92,7 @@ impl Session {
             }
             self.watch();
             // How many kernels are left says whether it makes progress, beside another one's that do not end.
-            if self.gate.make_room(&mut self.streams).is_err() {
+            if self.work.make_room(&mut self.streams).is_err() {
                 return false;
             }
             std::thread::sleep(pause);
@@ -205,7 +205,7 @@ impl Session {
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();
         self.streams.clear();
-        self.gate.clear();
+        self.work.clear();
         self.meter.clear();
         self.memory.clear_device();
         self.modules.clear_shared();

@@ -13,7 +13,7 @@ use super::{End, Evidence, FaultPart, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;
 use cuda_api::{CUresult, CudaError};
-use recovery::Evidence as UnderWay;
+use recovery::Evidence as InFlightEvidence;
 use scheduling::Class;
 use std::time::{Duration, Instant};
 
@@ -31,16 +31,16 @@ impl Session {
         }
         self.heed_limits();
         self.heed_counters();
-        let gate = &mut self.gate;
-        let polled = self.streams.poll(|slot| gate.stream_idle(slot));
+        let work = &mut self.work;
+        let polled = self.streams.poll(|slot| work.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());
         for (times, submitted_ns) in self.meter.take_followed() {
             self.link.scheduling.sampled(times, submitted_ns);
         }
         if !self.streams.may_be_busy() {
-            self.gate.close();
+            self.work.close();
         } else if self.share.device().sync().is_pending() {
-            self.gate.see_progress(&mut self.streams);
+            self.work.see_progress(&mut self.streams);
         }
         self.follow_trace();
         if let Err(error) = polled {
@@ -148,10 +148,10 @@ impl Session {
     }
 
     fn record_evidence(&mut self) {
-        let (codes, least) = self.streams.under_way();
+        let (codes, least) = self.streams.code_in_flight();
         let evidence = match least {
             None => Evidence {
-                part: UnderWay::Nothing,
+                part: InFlightEvidence::Nothing,
                 text: "none of its kernels was in flight".into(),
             },
             Some(launched_before) => {
@@ -164,7 +164,7 @@ impl Session {
                 let text = format!(
                     "in flight were its kernels {names}, the rarest launched {launched_before} times before"
                 );
-                Evidence { part: UnderWay::Kernels { launched_before }, text }
+                Evidence { part: InFlightEvidence::Kernels { launched_before }, text }
             }
         };
         self.link.record_evidence(evidence);
@@ -276,8 +276,8 @@ impl Session {
     pub(super) fn wait_idle(&mut self) -> CUresult {
         self.carry_out_pending(|pending| !pending.is_empty())?;
         self.wait_until(|session| {
-            let gate = &mut session.gate;
-            Ok(!session.streams.poll(|slot| gate.stream_idle(slot))?)
+            let work = &mut session.work;
+            Ok(!session.streams.poll(|slot| work.stream_idle(slot))?)
         })
     }
 

@@ -264,7 +264,7 @@ fn count(session: &mut Session, row: u16, words: &[u64], predicted: Option<Predi
         return Ok(());
     }
     let slot = session.streams.enter(stream, Work::Mark)?;
-    session.gate.submitted_copy(slot, predicted)
+    session.work.submitted_copy(slot, predicted)
 }
 
 /// cuKernelSetAttribute's words as those of cuFuncSetAttribute: on the wire a kernel of a library

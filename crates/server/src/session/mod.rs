@@ -65,7 +65,7 @@ use stream::callbacks::Callbacks;
 use stream::fences::REQUESTS_PER_LOOK_AT_FENCES;
 use stream::pending::Pending;
 use stream::table::Streams;
-use stream::work_in_flight::Gate;
+use stream::work_in_flight::WorkInFlight;
 
 /// Most events of a client: an event is some hundred bytes at the provider.
 pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
@@ -86,7 +86,7 @@ const REQUESTS_PER_LOOK: u32 = 1024;
 
 /// A client's session. Fields are dropped in their order, users before what they use.
 struct Session {
-    gate: Gate,
+    work: WorkInFlight,
     /// Records that cannot go yet.
     pending: Pending,
     /// A record that cannot go now may wait there: nothing of it was done.
@@ -183,7 +183,7 @@ impl Session {
     /// Carries out one request, or keeps it until it can go, and looks at the work from time to time.
     fn carry_out(&mut self, record: &mut Record) {
         crate::last_request::note(record.opcode());
-        self.gate.arrived();
+        self.work.arrived();
         if !self.pending.is_empty() && self.keep_behind_others(record) {
             return;
         }
@@ -241,7 +241,7 @@ impl Session {
             (false, false) => RETIRED_PERIOD,
             (false, true) => IDLE_PERIOD,
         };
-        let open = self.gate.is_open().then_some(match class {
+        let open = self.work.is_open().then_some(match class {
             Class::Latency => OPEN_LATENCY_PERIOD,
             _ => OPEN_PERIOD,
         });

@@ -35,8 +35,8 @@ impl Session {
             return Ok(());
         }
         // What is in flight now may print after the look.
-        let gate = &mut self.gate;
-        let done = !self.streams.poll(|slot| gate.stream_idle(slot))?;
+        let work = &mut self.work;
+        let done = !self.streams.poll(|slot| work.stream_idle(slot))?;
         self.share.flush_printf()?;
         self.common.printed.collect(self.link.identity.id, done, &self.common.log);
         self.printing = !done;

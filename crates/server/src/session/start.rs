@@ -12,7 +12,7 @@ use super::spent::Spent;
 use super::stream::callbacks::Callbacks;
 use super::stream::pending::Pending;
 use super::stream::table::Streams;
-use super::stream::work_in_flight::Gate;
+use super::stream::work_in_flight::WorkInFlight;
 use super::{EVENTS_MAX, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::account::Refusal;
 use crate::common::Common;
@@ -265,7 +265,7 @@ impl Session {
         tell_host_refusals(common, link);
         ask_for_room(common, link);
         let mut session = Self {
-            gate: Gate::new(&share, &link.counters, &link.scheduling),
+            work: WorkInFlight::new(&share, &link.counters, &link.scheduling),
             pending: Pending::default(),
             defers: false,
             deferral: None,

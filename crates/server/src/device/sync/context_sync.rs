@@ -166,7 +166,7 @@ struct Session {
 }
 
 /// A call in flight.
-struct UnderWay {
+struct CallInFlight {
     number: u64,
     call: ContextCall,
     client: String,
@@ -252,7 +252,7 @@ pub struct ContextSync {
     holding: AtomicUsize,
     /// All sessions are to end: calls wait for no quiescent point any more.
     hurries: AtomicBool,
-    under_way: Mutex<Vec<UnderWay>>,
+    calls_in_flight: Mutex<Vec<CallInFlight>>,
     numbers: AtomicU64,
     totals: Mutex<[SyncTotals; ContextCall::ALL.len()]>,
     reporter: OnceLock<Reporter>,
@@ -403,8 +403,8 @@ impl ContextSync {
 
     /// The calls that are being made or wait now, the oldest first.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let under_way = self.under_way.lock();
-        let waiting = under_way.iter().map(|of| Waiting {
+        let calls_in_flight = self.calls_in_flight.lock();
+        let waiting = calls_in_flight.iter().map(|of| Waiting {
             call: of.call,
             client: of.client.clone(),
             since: of.since.elapsed(),
@@ -419,9 +419,9 @@ impl ContextSync {
     /// A call that has waited for so long for work that makes no progress, none of it its own client's: that
     /// client, and those whose work it is.
     pub fn waits_behind_stalled(&self, longest: Duration) -> Option<(String, Vec<String>)> {
-        let under_way = self.under_way.lock();
+        let calls_in_flight = self.calls_in_flight.lock();
         let mut late =
-            under_way.iter().filter(|of| of.own.is_some() && of.since.elapsed() >= longest);
+            calls_in_flight.iter().filter(|of| of.own.is_some() && of.since.elapsed() >= longest);
         let of = late.find(|of| !of.stalled.is_empty() && !of.stalled.contains(&of.client))?;
         Some((of.client.clone(), of.stalled.clone()))
     }
@@ -434,7 +434,7 @@ impl ContextSync {
         own: Option<&InFlight>,
     ) -> Listed<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.under_way.lock().push(UnderWay {
+        self.calls_in_flight.lock().push(CallInFlight {
             number,
             call,
             client: client.to_owned(),
@@ -586,7 +586,7 @@ impl ContextSync {
             }
             let stalled = self.stalled(of.is_done);
             let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
-            self.under_way.lock().iter_mut().for_each(|of| of.stalled.clone_from(&names));
+            self.calls_in_flight.lock().iter_mut().for_each(|of| of.stalled.clone_from(&names));
             self.turns.set_stalled(stalled);
             self.report_if_due(of, after);
         }
@@ -656,8 +656,9 @@ impl ContextSync {
         let is_late = of.began.elapsed() >= FORCE_AFTER;
         let stalled = self.stalled(of.is_done);
         rounds.stalled = !stalled.is_empty();
-        let gets_on = || is_late && stalled.is_empty() && self.is_shallow(of.own, of.is_done);
-        if making.is_none() && !(of.ends)() && (self.hurries() || gets_on()) {
+        let makes_progress =
+            || is_late && stalled.is_empty() && self.is_shallow(of.own, of.is_done);
+        if making.is_none() && !(of.ends)() && (self.hurries() || makes_progress()) {
             making = self.turns.try_make(since);
         }
         if let Some(making) = making {
@@ -760,7 +761,7 @@ pub(in crate::device) struct Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.sync.under_way.lock().retain(|of| of.number != self.number);
+        self.sync.calls_in_flight.lock().retain(|of| of.number != self.number);
     }
 }
 

@@ -14,7 +14,7 @@ pub(in crate::device) const STALLED_AFTER: Duration = Duration::from_millis(100)
 struct Stream {
     raw: CUstream,
     /// When it was seen last that its work makes progress, as time since this process' first such look.
-    got_on: Duration,
+    last_progress: Duration,
 }
 
 /// What one session has in flight, readable by others.
@@ -70,11 +70,11 @@ impl Submissions {
     }
 
     /// Some work of a stream has ended, or its first is about to be submitted.
-    pub fn gets_on(&self, stream: CUstream) {
+    pub fn makes_progress(&self, stream: CUstream) {
         let now = now();
         let mut streams = self.streams.lock();
         if let Some(stream) = streams.iter_mut().find(|of| of.raw == stream) {
-            stream.got_on = now;
+            stream.last_progress = now;
         }
     }
 
@@ -89,7 +89,7 @@ impl Submissions {
         }
         let now = now();
         let streams = self.streams.lock();
-        let since = |of: &Stream| now.saturating_sub(of.got_on);
+        let since = |of: &Stream| now.saturating_sub(of.last_progress);
         let stalled = streams.iter().filter(|of| since(of) >= STALLED_AFTER && !is_done(of.raw));
         stalled.map(since).max()
     }
@@ -117,7 +117,7 @@ impl Submissions {
     }
 
     pub(in crate::device) fn add_stream(&self, raw: CUstream) {
-        self.streams.lock().push(Stream { raw, got_on: now() });
+        self.streams.lock().push(Stream { raw, last_progress: now() });
     }
 
     /// The stream is about to be destroyed.

@@ -124,7 +124,8 @@ impl Uses {
             self.launches = self.launches.saturating_add(1);
         }
         if self.kernels > 0 {
-            slot.under_way.launched(Code::Graph(self.kernels), self.launches.saturating_sub(1));
+            slot.code_in_flight
+                .launched(Code::Graph(self.kernels), self.launches.saturating_sub(1));
         }
     }
 
@@ -459,7 +460,7 @@ impl Session {
                 slot.counters.launched(Launched { kernels, device_ns, ..all });
             }
             let kernels = piece.count();
-            self.gate.submitted(slot, kernels, Some(predicted))?;
+            self.work.submitted(slot, kernels, Some(predicted))?;
             at += 1;
         }
     }
@@ -511,7 +512,7 @@ impl Session {
             tally.launched();
             slot.counters.launched(Launched { device_ns, ..tally.each() });
         }
-        self.gate.submitted(slot, uses.kernels, predicted)?;
+        self.work.submitted(slot, uses.kernels, predicted)?;
         if let Some(error) = unkept {
             report_unkept(&self.link, &self.common, Some(error));
         }

@@ -61,12 +61,12 @@ impl Session {
     /// Waits until work may be submitted that is predicted to take so long. Returns how many SMs it
     /// must leave free.
     pub(in crate::session) fn pass(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
-        self.gate.arrived();
-        self.gate.begin_asking();
+        self.work.arrived();
+        self.work.begin_asking();
         let passed = self.ask_until_let_through(predicted);
         // A record that is kept goes on asking.
         if self.deferral.is_none() {
-            self.gate.end_asking();
+            self.work.end_asking();
         }
         passed
     }
@@ -74,8 +74,8 @@ impl Session {
     fn ask_until_let_through(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         let mut since = None;
         loop {
-            let answer = self.link.scheduling.ask(predicted, self.gate.is_stalled());
-            self.gate.set_bound(answer.bound_ns);
+            let answer = self.link.scheduling.ask(predicted, self.work.is_stalled());
+            self.work.set_bound(answer.bound_ns);
             match answer.verdict {
                 Verdict::Go { free_sms } => {
                     let Answer { is_alone, is_followed, at_ns, .. } = answer;
@@ -109,7 +109,7 @@ impl Session {
     ) -> CUresult {
         self.check_end()?;
         // An error of the work is the fault's to report, not this request's.
-        let _ = self.gate.make_room(&mut self.streams);
+        let _ = self.work.make_room(&mut self.streams);
         let waited = since.elapsed();
         match (hold, answer.until) {
             // Only other clients' work, or time, lets it through.

@@ -28,7 +28,7 @@ struct Span {
 
 /// What of a stream's code is in flight.
 #[derive(Debug, Default)]
-pub struct UnderWay {
+pub struct CodeInFlight {
     last: Option<Code>,
     /// Behind the last fence.
     open: Option<u32>,
@@ -37,7 +37,7 @@ pub struct UnderWay {
     unwatched: Option<u32>,
 }
 
-impl UnderWay {
+impl CodeInFlight {
     /// Code was launched that had been launched so often before.
     #[inline]
     pub fn launched(&mut self, code: Code, before: u32) {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_rarest_code_counts_until_the_fence_behind_it_is_passed() {
-        let mut work = UnderWay::default();
+        let mut work = CodeInFlight::default();
         let none = |_| false;
         assert_eq!(work.rarest(none), None);
         work.launched(Code::Graph(3), 0);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn many_fences_take_no_more_memory_and_none_is_forgotten_too_early() {
-        let mut work = UnderWay::default();
+        let mut work = CodeInFlight::default();
         let first = 20 * BATCHES_MAX as u32;
         for fence in 1..=first {
             work.launched(KERNEL, fence);

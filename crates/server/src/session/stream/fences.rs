@@ -35,7 +35,7 @@ impl Slot {
     ) -> CUresult {
         let kernels = std::mem::take(&mut self.kernels_since_fence);
         let index = self.index();
-        self.under_way.fence(value, |fence| has_passed(region, index, fence));
+        self.code_in_flight.fence(value, |fence| has_passed(region, index, fence));
         if !shared || kernels > KERNELS_MAX {
             return self.stream.write_word(word, value);
         }

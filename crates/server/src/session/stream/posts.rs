@@ -144,15 +144,15 @@ impl Session {
         if predicted.is_some() {
             self.meter.went_before(request.function.0 as u64, &Shape::of(&shape));
         }
-        slot.under_way.launched(Code::Kernel(request.function.0 as u64), *launches);
+        slot.code_in_flight.launched(Code::Kernel(request.function.0 as u64), *launches);
         *launches = launches.saturating_add(1);
-        self.gate.submitted(slot, 1, predicted)
+        self.work.submitted(slot, 1, predicted)
     }
 
     /// Waits until another operation may be submitted to a stream.
     #[inline]
     pub(in crate::session) fn wait_for_room(&mut self, stream: u64) -> CUresult {
-        if self.gate.has_room(self.streams.queued_in(stream)) {
+        if self.work.has_room(self.streams.queued_in(stream)) {
             Ok(())
         } else {
             self.wait_at_gate(stream)
@@ -162,7 +162,7 @@ impl Session {
     /// As [`Session::wait_for_room`], before an operation that is no launch.
     pub(in crate::session) fn wait_for_step(&mut self, stream: u64) -> CUresult {
         if let Some(slot) = self.streams.slot_mut(stream) {
-            self.gate.mark_step(slot);
+            self.work.mark_step(slot);
         }
         self.wait_for_room(stream)
     }
@@ -174,8 +174,8 @@ impl Session {
         }
         let since = Instant::now();
         let waited = self.wait_until(|session| {
-            session.gate.make_room(&mut session.streams)?;
-            Ok(session.gate.has_room(session.streams.queued_in(stream)))
+            session.work.make_room(&mut session.streams)?;
+            Ok(session.work.has_room(session.streams.queued_in(stream)))
         });
         self.link.counters.was_paused(since);
         waited
@@ -223,7 +223,7 @@ impl Session {
             };
             self.meter.end(timing, &slot.stream, copied.is_ok());
             copied?;
-            self.gate.submitted_copy(slot, predicted)?;
+            self.work.submitted_copy(slot, predicted)?;
             done += slice;
         }
         let slot = self.streams.enter(word, Work::Mark)?;
@@ -402,6 +402,6 @@ impl Session {
         self.meter.end(timing, &slot.stream, copied.is_ok());
         copied?;
         slot.counters.copied(direction, bytes);
-        self.gate.submitted_copy(slot, predicted)
+        self.work.submitted_copy(slot, predicted)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::device::{CheckedRange, Event, Stream};
 use crate::meter::Submitted;
-use crate::session::stream::code_in_flight::UnderWay;
+use crate::session::stream::code_in_flight::CodeInFlight;
 use crate::session::stream::order::Blocking;
 use channel::region::Region;
 use channel::wait::reached;
@@ -26,7 +26,7 @@ pub struct Slot {
     /// What was submitted to it.
     pub counters: Arc<Submitted>,
     /// Which code in it is not known to be done.
-    pub under_way: UnderWay,
+    pub code_in_flight: CodeInFlight,
     pub(in crate::session) word: u64,
     /// The default stream that it takes turns with if it is a blocking one.
     pub(in crate::session) default: u64,
@@ -87,7 +87,7 @@ impl Slot {
     pub(in crate::session) fn end_watch(&mut self) {
         self.watch = None;
         self.watched_kernels = self.submitted_kernels;
-        self.under_way.end();
+        self.code_in_flight.end();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::meter::{ClientCounters, Submitted};
 use crate::scheduling::Member;
 use crate::session::handles::Table;
 use crate::session::policy::limits::Terms;
-use crate::session::stream::code_in_flight::{Code, UnderWay};
+use crate::session::stream::code_in_flight::{Code, CodeInFlight};
 use crate::session::stream::order::{Blocking, Join, Order};
 use crate::session::stream::pending::Turns;
 use crate::session::stream::queues::Queues;
@@ -295,7 +295,7 @@ impl Streams {
             other: None,
             load: Load::default(),
             counters: self.counters.stream(handle.to_word()),
-            under_way: UnderWay::default(),
+            code_in_flight: CodeInFlight::default(),
             word: handle.to_word(),
             default,
             blocking,
@@ -487,7 +487,7 @@ impl Streams {
         }
         let slot = self.table.get_mut(word)?;
         slot.busy = true;
-        self.share.in_flight().gets_on(slot.stream.raw());
+        self.share.in_flight().makes_progress(slot.stream.raw());
         self.busy.push(word);
         self.share.in_flight().set_busy(true);
         Ok(())
@@ -601,12 +601,12 @@ impl Streams {
 
     /// Code in streams whose work is not known to be done, by what the device has written (good after a fault
     /// too): the last of each stream, and how often the rarest of all had been launched before.
-    pub fn under_way(&mut self) -> (Vec<Code>, Option<u32>) {
+    pub fn code_in_flight(&mut self) -> (Vec<Code>, Option<u32>) {
         let region = self.region.clone();
         let (mut codes, mut least) = (Vec::new(), None::<u32>);
         self.busy_slots(|slot| {
             let index = slot.index();
-            let rarest = slot.under_way.rarest(|fence| has_passed(&region, index, fence));
+            let rarest = slot.code_in_flight.rarest(|fence| has_passed(&region, index, fence));
             if let Some((code, before)) = rarest {
                 least = Some(least.map_or(before, |least| least.min(before)));
                 if !codes.contains(&code) {

@@ -87,7 +87,7 @@ impl Session {
 
     /// Whether an operation may go to a stream at once.
     pub(in crate::session) fn has_room_now(&self, stream: u64) -> bool {
-        self.pending.is_empty() && self.gate.has_room(self.streams.queued_in(stream))
+        self.pending.is_empty() && self.work.has_room(self.streams.queued_in(stream))
     }
 
     /// Carries out what waits and can go now; true if something did.
@@ -95,7 +95,7 @@ impl Session {
         self.records_until_advance = RECORDS_PER_ADVANCE;
         self.pending.forget_reason();
         if self.sticky.is_none()
-            && let Err(error) = self.gate.make_room(&mut self.streams)
+            && let Err(error) = self.work.make_room(&mut self.streams)
         {
             self.note(error);
         }
@@ -108,7 +108,7 @@ impl Session {
         };
         self.share.in_flight().end_submitting();
         if self.pending.is_empty() {
-            self.gate.end_asking();
+            self.work.end_asking();
         }
         moved
     }
@@ -138,7 +138,7 @@ impl Session {
         for count in 0..most {
             let Some(mut waiting) = self.pending.take(stream) else { return count > 0 };
             crate::last_request::note(waiting.record.opcode());
-            self.gate.arrived();
+            self.work.arrived();
             self.defers = true;
             self.dispatch(&waiting.record);
             self.defers = false;
@@ -175,7 +175,7 @@ impl Session {
                 let _ = self.stay(hold, answer, since);
             }
             _ => {
-                let since = self.gate.moved().elapsed();
+                let since = self.work.moved().elapsed();
                 let pause = (since / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX) * self.place.factor();
                 let pause = self.next_look_at_fences().map_or(pause, |look| pause.min(look));
                 match self.pending.is_full() {
@@ -202,7 +202,7 @@ impl Session {
             result = self.check_end();
             if result.is_ok() && !self.advance() {
                 self.look();
-                let since = self.gate.moved().elapsed();
+                let since = self.work.moved().elapsed();
                 std::thread::sleep((since / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX));
             }
         }

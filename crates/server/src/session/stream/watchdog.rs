@@ -15,7 +15,7 @@ use crate::session::stream::slot::{Slot, Watch};
 use crate::session::stream::table::Streams;
 use cuda_api::CudaError;
 use cuda_api::environment::{OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S};
-use recovery::Evidence as UnderWay;
+use recovery::Evidence as InFlightEvidence;
 use scheduling::units::duration_ns;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -76,7 +76,7 @@ impl Slot {
         let submitted = self.submitted_kernels;
         let kernels =
             submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
-        let launched_before = self.under_way.watch();
+        let launched_before = self.code_in_flight.watch();
         let since = Instant::now();
         self.watch = Some(Watch { event, since, kernels, launched_before, is_reported: false });
         Ok(Stalled::default())
@@ -86,7 +86,7 @@ impl Slot {
     /// were recorded here; `None` if there is none.
     fn watched(&self) -> Option<u32> {
         let ahead = self.watch.as_ref().and_then(|watch| watch.launched_before);
-        [ahead, self.under_way.unwatched()].into_iter().flatten().min()
+        [ahead, self.code_in_flight.unwatched()].into_iter().flatten().min()
     }
 }
 
@@ -134,8 +134,8 @@ pub(in crate::session) fn watch(
         let is_slow = stalled.stream >= limit / SLOW_PART;
         let stall = is_slow.then(|| {
             let evidence = match streams.watched() {
-                None => UnderWay::Nothing,
-                Some(launched_before) => UnderWay::Kernels { launched_before },
+                None => InFlightEvidence::Nothing,
+                Some(launched_before) => InFlightEvidence::Kernels { launched_before },
             };
             Stall { waited: stalled.stream, evidence }
         });

@@ -58,7 +58,7 @@ const _: () = assert!(
 const STALLED: Duration = Duration::from_millis(500);
 
 /// A client's gate.
-pub struct Gate {
+pub struct WorkInFlight {
     share: Rc<Share>,
     counters: Arc<ClientCounters>,
     /// Kernels.
@@ -84,7 +84,7 @@ pub struct Gate {
     charged_ns: Option<u64>,
 }
 
-impl Gate {
+impl WorkInFlight {
     /// Nothing is in flight.
     pub fn new(
         share: &Rc<Share>,
@@ -224,7 +224,7 @@ impl Gate {
         self.submitted_as(slot, (kernels, u32::from(kernels > 0)), predicted)
     }
 
-    /// As [`Gate::submitted`], of kernels that the program launched one by one and that went as one graph: a call that
+    /// As [`WorkInFlight::submitted`], of kernels that the program launched one by one and that went as one graph: a call that
     /// waits for the context waits for each of them.
     pub fn submitted_together(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
         self.submitted_as(slot, (kernels, kernels), None)
@@ -359,7 +359,7 @@ impl Gate {
             if !mark.event.is_done()? {
                 break;
             }
-            self.share.in_flight().gets_on(slot.stream.raw());
+            self.share.in_flight().makes_progress(slot.stream.raw());
             self.moved = Instant::now();
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);

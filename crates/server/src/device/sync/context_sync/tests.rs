@@ -45,7 +45,7 @@ fn a_call_is_made_when_nothing_is_in_flight_and_is_counted() {
         let is_done = |_| ended.load(Ordering::SeqCst);
         make(&sync, &own, &is_done, || {
             assert!(sync.is_pending() && sync.is_held());
-            let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
+            let [waiting] = &sync.waiting()[..] else { panic!("one call is in flight") };
             let (call, client) = (waiting.call, waiting.client.as_str());
             assert_eq!((call, client), (ContextCall::LoadModule, "7"));
             assert_eq!(waiting.others, ["3"], "it waited for them");
@@ -143,7 +143,7 @@ fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
 }
 
 #[test]
-fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
+fn beside_work_that_makes_progress_a_call_is_made_when_little_of_it_is_in_flight() {
     let sync = ContextSync::default();
     let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     let [ended, was_held] = [(); 2].map(|()| AtomicBool::new(false));
@@ -153,13 +153,14 @@ fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
             // One kernel after the other ends of a long queue, and then there is always another one.
             let mut before = start;
             while !ended.load(Ordering::SeqCst) {
-                other.gets_on(CUstream(1));
+                other.makes_progress(CUstream(1));
                 let (now, is_held) = (Instant::now(), sync.is_held());
                 // Where the machine has left this thread without a processor, the work made no progress.
-                let got_on = now - before < STALLED_AFTER / 2 && now.elapsed() < STALLED_AFTER / 2;
+                let progressed =
+                    now - before < STALLED_AFTER / 2 && now.elapsed() < STALLED_AFTER / 2;
                 before = now;
                 let is_long = start.elapsed() < 3 * FORCE_AFTER;
-                was_held.fetch_or(is_long && got_on && is_held, Ordering::SeqCst);
+                was_held.fetch_or(is_long && progressed && is_held, Ordering::SeqCst);
                 let count = if is_long { 100 } else { SHALLOW_KERNELS };
                 other.set_in_flight(count, count, 1);
                 std::thread::yield_now();
@@ -289,17 +290,17 @@ fn what_is_set_bounds_a_hold() {
 }
 
 #[test]
-fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
+fn a_stream_that_stands_still_counts_beside_one_that_makes_progress() {
     let sync = ContextSync::default();
     let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     other.add_stream(CUstream(4));
     let (ended, forced) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let gets_on = scope.spawn(|| {
+        let makes_progress = scope.spawn(|| {
             // After that many holds the call would have been made long ago.
             let (mut holds, mut was_held) = (0, false);
             while holds < 4 {
-                other.gets_on(CUstream(4));
+                other.makes_progress(CUstream(4));
                 holds += u32::from(sync.is_held() && !was_held);
                 was_held = sync.is_held();
                 std::thread::yield_now();
@@ -310,7 +311,7 @@ fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
         make(&sync, &own, &is_done, || {
             forced.store(!ended.load(Ordering::SeqCst), Ordering::SeqCst);
         });
-        gets_on.join().expect("the other client");
+        makes_progress.join().expect("the other client");
     });
     assert!(!forced.into_inner(), "all would wait for the stream that stands still");
 }
@@ -373,7 +374,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_reported() {
         assert_eq!((report.progress, report.client.as_str()), (Progress::Waits, "7"));
         let [(client, since)] = &report.stalled[..] else { panic!("{report:?}") };
         assert!(client == "3" && *since >= STALLED_AFTER, "{report:?}");
-        let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
+        let [waiting] = &sync.waiting()[..] else { panic!("one call is in flight") };
         assert_eq!(waiting.others, ["3"], "for whom it waits");
         ended.store(true, Ordering::SeqCst);
         assert_eq!(call.join().expect("the call"), None);

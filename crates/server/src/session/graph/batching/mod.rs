@@ -275,7 +275,7 @@ impl Session {
         let device_has_work = || {
             self.common.launch_batching == When::On
                 && self.batcher.held == self.batcher.chunk.len()
-                && self.gate.in_flight() >= BUSY_KERNELS
+                && self.work.in_flight() >= BUSY_KERNELS
         };
         self.batcher.repeats
             && self.sticky.is_none()

@@ -201,7 +201,7 @@ impl Session {
             count += 1;
             // It is there as long as the chain; and what was submitted is not submitted again.
             let Ok(loaded) = self.modules.loaded_mut(node.function) else { continue };
-            slot.under_way.launched(Code::Kernel(node.function), loaded.launches);
+            slot.code_in_flight.launched(Code::Kernel(node.function), loaded.launches);
             loaded.launches = loaded.launches.saturating_add(1);
             if is_counting {
                 loaded.meter.before(calls, &loaded.function, &node.shape);
@@ -223,7 +223,7 @@ impl Session {
         (totals.kernels, totals.launches) =
             (totals.kernels + u64::from(count), totals.launches + 1);
         // The graph was submitted, so that an error of the mark behind it must not have it repeated.
-        let marked = self.gate.submitted_together(slot, count);
+        let marked = self.work.submitted_together(slot, count);
         self.posted(marked);
         Ok(true)
     }

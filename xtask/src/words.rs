@@ -131,6 +131,7 @@ const RENAMED_IN_PART: &[&str] = &[
     "crates/nvml",
     "crates/ptx",
     "crates/ptx-reference",
+    "crates/server",
     "crates/soft-gpu",
     "samples",
 ];

@@ -189,7 +189,7 @@ impl Common {
         CudaError::from_code(self.fault.load(Ordering::Acquire))
     }
 
-    /// What is known of that error: it may take a moment until the kernel's log says it.
+    /// What is known of that error: it may take some time until the kernel's log says it.
     pub fn fault_report(&self) -> &FaultReport {
         let bus_id = &self.device.info().pci_bus_id;
         self.fault_report.get_or_init(|| self.kernel_log.report(bus_id))

@@ -1,7 +1,7 @@
 //! The server: it owns the shared context on a provider and runs clients' requests in it.
 //!
 //! [`run()`] is a whole server process: it loads the provider, reports to the control daemon that
-//! started it, and serves the clients that the daemon hands over. Each client has a
+//! started it, and serves the clients that the daemon sends it. Each client has a
 //! [`session`], which is a thread; all sessions share the device that [`device`] wraps.
 //!
 //! The server trusts no client. It finds no client by itself, opens no socket and reads no

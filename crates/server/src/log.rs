@@ -1,6 +1,6 @@
 //! Log: lines of server.log.
 //!
-//! What a line looks like is [`log_line`]'s; time is local. Where lines go is the binary's business: it hands over a writer. A line that
+//! What a line looks like is [`log_line`]'s; time is local. Where lines go is the binary's business: it gives a writer. A line that
 //! cannot be written is lost; no thread waits for a log.
 
 use channel::log_line::{self, Form, Level};

@@ -383,7 +383,7 @@ fn a_client_that_ends_while_another_ones_call_is_made_submits_nothing_more() {
     let mut server = Server::start(false);
     let (mut client, mut loads) = (server.connect(), server.connect());
     client.load();
-    // The first launch may have to wait for a moment of its own.
+    // The first launch may have to wait for a quiescent point of its own.
     client.launch("note", LEGACY, &8652u32.to_le_bytes());
     client.synchronize(LEGACY);
     let text = b"// load gate 8650\n.version 8.0\n.target sm_80\n.address_size 64\n\0";

@@ -5,11 +5,14 @@
 //! ([`CheckedRange`]). Objects destroy themselves when dropped and are counted while they live
 //! ([`Share::leftovers`]). This layer knows no client, no ring and no policy.
 //!
+//! What a call asks of its arguments is a matter of their types, once for all calls (`safe_calls.rs`); few calls
+//! ask for more and are `unsafe` where they are made.
+//!
 //! # Trust in a provider
 //!
 //! A provider runs in the server's process, so the process is the unit of trust: a provider that
 //! writes where it must not ends the server, and all of its clients. What the server counts on is
-//! what the driver API documents, and of each thing that it hands over this:
+//! what the driver API documents, and of each thing that it gives to a provider this:
 //!
 //! * An argument (names, images, options, flattened parameters, descriptions of nodes, buffers of
 //!   answers) is used during the call only.

@@ -41,7 +41,7 @@ impl Server {
             }
         }
         self.clients.pass_attribution(&parts);
-        // Only now: it may take a moment, and no client needs it.
+        // Only now: it may take some milliseconds, and no client needs it.
         let report = self.common.fault_report();
         self.clients.log(format!("The device's fault, {fault}: {}", report.text));
         if let Some(address) = report.address {

@@ -1,6 +1,6 @@
 //! Clients: those of a server, as its main thread sees them.
 //!
-//! A client is listed from when the daemon hands it over until its process is gone, whether its
+//! A client is listed from when the daemon sends it until its process is gone, whether its
 //! session still lives or not.
 
 use super::counts::{self, BusyIntervals, Room};

@@ -20,7 +20,7 @@ const PIECE_NS: u64 = 200_000;
 #[derive(Debug, Default)]
 struct WaitSlot {
     changed: Condvar,
-    /// Counts the moments at which it should ask again.
+    /// Counts the times at which it should ask again.
     epoch: AtomicU64,
 }
 

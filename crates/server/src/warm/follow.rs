@@ -1,7 +1,7 @@
 //! Server in standby: loads what clients of other servers load, until it has clients of its own.
 //!
 //! So programs that come from a server which ends find their code loaded. It keeps up: what they load
-//! meanwhile is loaded here a moment later.
+//! meanwhile is loaded here a little later.
 
 use super::Warm;
 use super::load::{Budget, Loaded, load_names};

@@ -149,14 +149,14 @@ impl Server {
         Client::welcome(self.introduce()).expect("the client is taken")
     }
 
-    /// Hands a client over as a daemon does; its side of everything.
+    /// Sends a client as a daemon does; its side of everything.
     pub fn introduce(&mut self) -> (u32, SeqPacket, Region) {
         let (region, file) = Region::create().expect("a region");
         let (pid, socket) = self.hand_over(file);
         (pid, socket, region)
     }
 
-    /// Hands over a client with that region.
+    /// Sends a client with that region.
     pub fn hand_over(&mut self, region: OwnedFd) -> (u32, SeqPacket) {
         let (client, server) = SeqPacket::pair().expect("a pair of sockets");
         self.next_pid += 1;

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 /// Which kind of map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorMapKind {
-    /// For boxes of the tensor.
+    /// For tiles of the tensor.
     Tiled,
     /// For columns of pixels.
     Im2col,

@@ -1,6 +1,6 @@
 //! How a session carries out what waits: records that could not go are tried again when something has changed.
 //!
-//! A session never sleeps with a record in its hands: one that cannot go is kept ([`Pending`]), and the ring is
+//! A session never sleeps with a record that it has taken: one that cannot go is kept ([`Pending`]), and the ring is
 //! read on. What waits is tried again while the ring is read, and when it is empty.
 
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! Device time of a shape's launches, as it is reported: a sum that never falls.
 //!
-//! What a launch takes on the average is known better and better, so launches times the mean of that time
+//! What a launch takes on the average is known better and better, so launches times the present mean
 //! would rescale all past time, and readers would see a counter fall or jump. Here launches count once, with
 //! the mean of the time when they are reported first.
 

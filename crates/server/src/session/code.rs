@@ -69,6 +69,8 @@ pub(super) struct Code {
     pub(super) placed: Placed,
     /// What of it could change: it says who else may use what is loaded.
     pub(super) state: State,
+    /// It is not the client's image as it came.
+    pub(super) is_changed: bool,
 }
 
 impl Session {
@@ -79,7 +81,6 @@ impl Session {
         place: Option<VariablePlace>,
         plain: bool,
     ) -> Result<Prepared, CudaError> {
-        let fetches = self.can_fetch_printed();
         if self.share.is_tenant() {
             if let Some(place) = place {
                 let how = match place {
@@ -89,9 +90,15 @@ impl Session {
                 };
                 self.share.place_variables((place.address, place.bytes), how)?;
             }
-            let may_print = fetches && image.may_print(&bytes);
+            let may_print = image.may_print(&bytes);
             let (placed, state) = (Placed::new(), State::Unknown);
-            return Ok(Prepared::Code(Code { image: bytes, may_print, placed, state }));
+            return Ok(Prepared::Code(Code {
+                image: bytes,
+                may_print,
+                placed,
+                state,
+                is_changed: false,
+            }));
         }
         let linked = linked(&self.share, &bytes)?;
         let (part, may_print) = match &linked {
@@ -103,7 +110,6 @@ impl Session {
                 (part, may_print)
             }
         };
-        let may_print = fetches && may_print;
         let mut code = self.place_managed(&part)?;
         let mut state = match &code {
             Some(_) => State::Unknown,
@@ -129,11 +135,12 @@ impl Session {
             }
         }
         if let Some((image, placed)) = code {
-            return Ok(Prepared::Code(Code { image, may_print, placed, state }));
+            return Ok(Prepared::Code(Code { image, may_print, placed, state, is_changed: true }));
         }
         drop(part);
+        let is_changed = linked.is_some();
         let image = linked.unwrap_or(bytes);
-        Ok(Prepared::Code(Code { image, may_print, placed: Placed::new(), state }))
+        Ok(Prepared::Code(Code { image, may_print, placed: Placed::new(), state, is_changed }))
     }
 
     /// Code as a cubin, in which addresses can be written. A text is compiled, if it is to be compiled
@@ -235,7 +242,7 @@ fn cubin_to_search<'a>(share: &Share, code: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     const DIRECTIVE: &[u8] = b".managed";
     match Image::check(code).ok()? {
         Image::Elf => Some(Cow::Borrowed(code)),
-        Image::Text if code.windows(DIRECTIVE.len()).any(|window| window == DIRECTIVE) => {
+        Image::Text if memchr::memmem::find(code, DIRECTIVE).is_some() => {
             device::link(share, &[(INPUT_PTX, code)]).ok().map(Cow::Owned)
         }
         _ => None,

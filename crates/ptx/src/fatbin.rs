@@ -223,10 +223,10 @@ fn unpack_zstd(mut stored: &[u8], said_bytes: u64) -> Result<Vec<u8>, FatbinErro
         // Writing to a vector does not fail.
         let _ = decoder.collect_to_writer(&mut out);
     }
-    if out.len() <= KEPT_DECODER_BYTES_MAX {
-        if let Ok(mut kept) = KEPT.try_lock() {
-            *kept = Some(decoder);
-        }
+    if out.len() <= KEPT_DECODER_BYTES_MAX
+        && let Ok(mut kept) = KEPT.try_lock()
+    {
+        *kept = Some(decoder);
     }
     Ok(out)
 }

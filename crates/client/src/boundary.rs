@@ -7,9 +7,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use cuda_api::pointer::{FromProgram, In, Out};
 
-/// Entry points for which not even the state of cancellation is changed: what waits in them sees to that.
+/// Entry points for which not even the state of cancellation is changed: runtime libraries call them several
+/// times for each operation. No call within is a cancellation point; what waits in a launch sees to that.
 pub(crate) const fn is_short(name: &str) -> bool {
-    matches!(name.as_bytes(), b"cuLaunchKernel")
+    matches!(
+        name.as_bytes(),
+        b"cuLaunchKernel"
+            | b"cuCtxGetCurrent"
+            | b"cuCtxGetDevice"
+            | b"cuCtxGetDevice_v2"
+            | b"cuStreamIsCapturing"
+            | b"cuStreamGetCaptureInfo"
+            | b"cuStreamGetCaptureInfo_v2"
+            | b"cuStreamGetCaptureInfo_v3"
+    )
 }
 
 /// Runs the body of an entry point; a panic in it is CUDA_ERROR_UNKNOWN to the program.

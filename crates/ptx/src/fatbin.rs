@@ -8,9 +8,11 @@
 use crate::ast::runs_on;
 use crate::bytes::{bytes_at, u16_at, u32_at, u64_at};
 use crate::limits::{ENTRIES_MAX, SOURCE_BYTES_MAX};
+use ruzstd::decoding::errors::FrameDecoderError;
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Read;
+use std::sync::Mutex;
 
 /// First word of a wrapper.
 pub const WRAPPER_MAGIC: u32 = 0x466243B1;
@@ -168,7 +170,7 @@ impl<'a> Entry<'a> {
             Compression::Lz4 => lz4_flex::block::decompress(self.stored, bytes as usize)
                 .map(Cow::Owned)
                 .map_err(|error| FatbinError::Decompress { method: "LZ4", why: error.to_string() }),
-            Compression::Zstd => unpack_zstd(self.stored).map(Cow::Owned),
+            Compression::Zstd => unpack_zstd(self.stored, bytes).map(Cow::Owned),
         }
     }
 
@@ -189,19 +191,42 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn unpack_zstd(mut stored: &[u8]) -> Result<Vec<u8>, FatbinError> {
-    let failed = |why: String| FatbinError::Decompress { method: "zstd", why };
-    let decoder = ruzstd::decoding::StreamingDecoder::new(&mut stored)
-        .map_err(|error| failed(error.to_string()))?;
-    let mut out = Vec::new();
-    // One byte more than allowed tells a payload of the largest size from a larger one. What the
-    // entry says about the size is not trusted.
-    decoder
-        .take(SOURCE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut out)
-        .map_err(|error| failed(error.to_string()))?;
-    if out.len() > SOURCE_BYTES_MAX {
-        return Err(FatbinError::TooLarge { bytes: out.len() as u64 });
+/// Decoding one zstd frame, in steps of so many bytes of what comes out.
+const ZSTD_STEP_BYTES: usize = 1 << 20;
+/// A decoder whose last payload was larger is not kept: it has a buffer of about that size.
+const KEPT_DECODER_BYTES_MAX: usize = 32 << 20;
+/// Most bytes that are reserved for a byte of the stored payload, whatever the entry says.
+const ZSTD_RATIO_MAX: usize = 64;
+
+/// Unpacks a frame of zstd. `said_bytes` is the size that the entry says; it is not trusted.
+fn unpack_zstd(mut stored: &[u8], said_bytes: u64) -> Result<Vec<u8>, FatbinError> {
+    // The buffers of the last decoder serve again: new memory costs as much as the decoding. Nothing waits for
+    // this lock, since a child process may have been forked while it was held.
+    static KEPT: Mutex<Option<FrameDecoder>> = Mutex::new(None);
+    let failed = |error: FrameDecoderError| FatbinError::Decompress {
+        method: "zstd",
+        why: error.to_string(),
+    };
+    let mut decoder = KEPT.try_lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default();
+    decoder.reset(&mut stored).map_err(failed)?;
+    let likely = usize::try_from(said_bytes).unwrap_or(0);
+    let mut out = Vec::with_capacity(likely.min(stored.len().saturating_mul(ZSTD_RATIO_MAX)));
+    while !decoder.is_finished() {
+        decoder
+            .decode_blocks(&mut stored, BlockDecodingStrategy::UptoBytes(ZSTD_STEP_BYTES))
+            .map_err(failed)?;
+        if out.len() + decoder.can_collect() > SOURCE_BYTES_MAX {
+            return Err(FatbinError::TooLarge {
+                bytes: (out.len() + decoder.can_collect()) as u64,
+            });
+        }
+        // Writing to a vector does not fail.
+        let _ = decoder.collect_to_writer(&mut out);
+    }
+    if out.len() <= KEPT_DECODER_BYTES_MAX
+        && let Ok(mut kept) = KEPT.try_lock()
+    {
+        *kept = Some(decoder);
     }
     Ok(out)
 }

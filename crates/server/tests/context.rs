@@ -49,6 +49,13 @@ fn an_image_of_several_clients_is_loaded_once_and_stays() {
     assert_eq!(count(MODULES), 1, "it is kept for clients that come later");
     later.load();
     assert_eq!(count(MODULES), 1);
+    // What a client is answered does not depend on who has loaded it.
+    let mut last = server.connect();
+    let text = b".extern .func vprintf\0";
+    let (first, again) = (later.load_image(module(7), text), last.load_image(module(7), text));
+    assert_eq!(first.0, Ok(()));
+    assert_eq!(first, again);
+    assert_eq!(count(MODULES), 2);
 }
 
 #[test]

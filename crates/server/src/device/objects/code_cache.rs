@@ -18,8 +18,8 @@ use ptx::bytes::u64_at;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Images that are kept although no client uses them, bytes of their files.
@@ -97,6 +97,8 @@ pub struct SharedCode {
     variables: FirstValues,
     /// What is charged for them, bytes.
     charged_bytes: u64,
+    /// Whether its kernels may print, once a client's load has found out.
+    may_print: OnceLock<bool>,
 }
 
 impl SharedCode {
@@ -107,7 +109,19 @@ impl SharedCode {
         log: BuildLog,
         (variables, charged_bytes): (FirstValues, u64),
     ) -> Self {
-        Self { raw, key, log, functions: SharedFunctions::default(), variables, charged_bytes }
+        let (functions, may_print) = (SharedFunctions::default(), OnceLock::new());
+        Self { raw, key, log, functions, variables, charged_bytes, may_print }
+    }
+
+    /// Keeps whether its kernels may print.
+    pub(super) fn keep_may_print(&self, prints: bool) {
+        // The image is the same each time.
+        let _ = self.may_print.set(prints);
+    }
+
+    /// Whether its kernels may print; `None` until a client's load has found out.
+    pub(super) fn may_print(&self) -> Option<bool> {
+        self.may_print.get().copied()
     }
 
     /// What is charged for its variables, bytes.
@@ -447,6 +461,9 @@ mod tests {
         let again = cache.get(key("a"), 10, || false, || unreachable!("it is there"));
         assert!(Arc::ptr_eq(&first, &again.0.expect("it is there")));
         assert_eq!(cache.hits(), 1);
+        assert_eq!(first.may_print(), None);
+        first.keep_may_print(true);
+        assert_eq!(cache.find(&key("a")).and_then(|code| code.may_print()), Some(true));
     }
 
     #[test]

@@ -55,6 +55,14 @@ pub struct BuildLog {
     pub error: Vec<u8>,
 }
 
+impl BuildLog {
+    /// Keeps at most so many bytes of the information log and of the error log.
+    pub fn truncate(&mut self, (info_bytes, error_bytes): (usize, usize)) {
+        self.info.truncate(info_bytes);
+        self.error.truncate(error_bytes);
+    }
+}
+
 /// Options and room for logs as a provider's functions take them.
 pub(in crate::device) struct JitOptions {
     numbers: Vec<u32>,

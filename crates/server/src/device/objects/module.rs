@@ -88,10 +88,28 @@ impl Module {
         let mut listed = None;
         let ends = move || share.ends_while_it_waits(ContextCall::LoadModule, &mut listed);
         let (code, mut log) = share.device().code_cache().get(key, bytes, ends, load);
-        log.info.truncate(info_bytes);
-        log.error.truncate(error_bytes);
+        log.truncate((info_bytes, error_bytes));
         let module = code.map(|code| Self::of(share, Code::Shared(code), is_new));
         (module, log)
+    }
+
+    /// Keeps with shared code whether its kernels may print.
+    pub fn keep_may_print(&self, prints: bool) {
+        if let Some(code) = self.code.shared() {
+            code.keep_may_print(prints);
+        }
+    }
+
+    /// What was kept by [`Module::keep_may_print`].
+    pub fn kept_may_print(&self) -> Option<bool> {
+        self.code.shared()?.may_print()
+    }
+
+    /// What the provider said while shared code was loaded, at most so many bytes of each log.
+    pub fn log(&self, bytes: (usize, usize)) -> BuildLog {
+        let mut log = self.code.shared().map_or_else(BuildLog::default, |code| code.log().clone());
+        log.truncate(bytes);
+        log
     }
 
     /// A module of code that is loaded, by its key, if it is: an image without variables.
@@ -148,8 +166,7 @@ impl Module {
         let (device, bytes) = (share.device(), image.len() as u64);
         if let Some(idle) = device.code_cache().take_idle(&key) {
             let mut log = idle.code.log().clone();
-            log.info.truncate(info_bytes);
-            log.error.truncate(error_bytes);
+            log.truncate((info_bytes, error_bytes));
             return (Self::of_idle(share, idle), log);
         }
         let loader = Loader { device, share: Some(share), is_alone: false };

@@ -69,6 +69,8 @@ pub(in crate::session) struct Code {
     pub(in crate::session) placed: Placed,
     /// What of it could change: it says who else may use what is loaded.
     pub(in crate::session) state: State,
+    /// It is not the client's image as it came.
+    pub(in crate::session) is_changed: bool,
 }
 
 /// What preparing an image takes of a session.
@@ -77,8 +79,6 @@ pub(in crate::session) struct Preparation<'a> {
     pub(in crate::session) memory: &'a mut Memory,
     /// A text that was compiled to see how much room its variables need, and its cubin.
     pub(in crate::session) compiled: &'a mut Option<(Vec<u8>, Vec<u8>)>,
-    /// What kernels print can be fetched.
-    pub(in crate::session) fetches_printed: bool,
     /// Reports why managed variables are not placed.
     pub(in crate::session) stay_away: &'a dyn Fn(&str),
 }
@@ -91,7 +91,6 @@ impl Preparation<'_> {
         place: Option<VariablePlace>,
         plain: bool,
     ) -> Result<Prepared, CudaError> {
-        let fetches = self.fetches_printed;
         if self.share.is_tenant() {
             if let Some(place) = place {
                 let how = match place {
@@ -101,9 +100,15 @@ impl Preparation<'_> {
                 };
                 self.share.place_variables((place.address, place.bytes), how)?;
             }
-            let may_print = fetches && image.may_print(&bytes);
+            let may_print = image.may_print(&bytes);
             let (placed, state) = (Placed::new(), State::Unknown);
-            return Ok(Prepared::Code(Code { image: bytes, may_print, placed, state }));
+            return Ok(Prepared::Code(Code {
+                image: bytes,
+                may_print,
+                placed,
+                state,
+                is_changed: false,
+            }));
         }
         let linked = linked(self.share, &bytes)?;
         let (part, may_print) = match &linked {
@@ -115,7 +120,6 @@ impl Preparation<'_> {
                 (part, may_print)
             }
         };
-        let may_print = fetches && may_print;
         let mut code = self.place_managed(&part)?;
         let mut state = match &code {
             Some(_) => State::Unknown,
@@ -141,11 +145,12 @@ impl Preparation<'_> {
             }
         }
         if let Some((image, placed)) = code {
-            return Ok(Prepared::Code(Code { image, may_print, placed, state }));
+            return Ok(Prepared::Code(Code { image, may_print, placed, state, is_changed: true }));
         }
         drop(part);
+        let is_changed = linked.is_some();
         let image = linked.unwrap_or(bytes);
-        Ok(Prepared::Code(Code { image, may_print, placed: Placed::new(), state }))
+        Ok(Prepared::Code(Code { image, may_print, placed: Placed::new(), state, is_changed }))
     }
 
     /// Code as a cubin, in which addresses can be written. A text is compiled, if it is to be compiled
@@ -245,7 +250,7 @@ fn cubin_to_search<'a>(share: &Share, code: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     const DIRECTIVE: &[u8] = b".managed";
     match Image::check(code).ok()? {
         Image::Elf => Some(Cow::Borrowed(code)),
-        Image::Text if code.windows(DIRECTIVE.len()).any(|window| window == DIRECTIVE) => {
+        Image::Text if memchr::memmem::find(code, DIRECTIVE).is_some() => {
             device::link(share, &[(INPUT_PTX, code)]).ok().map(Cow::Owned)
         }
         _ => None,

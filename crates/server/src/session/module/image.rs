@@ -49,9 +49,8 @@ impl Image {
 
     /// True if kernels of the image may call device printf.
     pub fn may_print(self, bytes: &[u8]) -> bool {
-        const NAME: &[u8] = b"vprintf";
         matches!(self, Self::Fatbin { compressed: true })
-            || bytes.windows(NAME.len()).any(|window| window == NAME)
+            || memchr::memmem::find(bytes, b"vprintf").is_some()
     }
 }
 

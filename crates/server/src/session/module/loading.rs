@@ -70,7 +70,11 @@ impl Session {
             Ok(place) => place,
             Err(error) => return (Err(error), loaded),
         };
-        let fetches_printed = self.can_fetch_printed();
+        let original = (!self.share.is_tenant()).then(|| CodeKey::of(&bytes, &options));
+        if let Some(result) = original.and_then(|key| self.take_loaded(request, &key, &mut loaded))
+        {
+            return (result, loaded);
+        }
         let (log, link) = (&self.common.log, &self.link);
         let stay_away = |why: &str| {
             let client = link.name();
@@ -80,11 +84,10 @@ impl Session {
             share: &self.share,
             memory: &mut self.memory,
             compiled: &mut self.compiled,
-            fetches_printed,
             stay_away: &stay_away,
         };
         let prepared = preparation.prepare((image, bytes), place, options.is_empty());
-        let Code { image, may_print, placed, state } = match prepared {
+        let Code { image, may_print: prints, placed, state, is_changed } = match prepared {
             Ok(Prepared::Code(code)) => code,
             Ok(Prepared::NeedsPlace(bytes)) => {
                 loaded.variables_bytes = bytes;
@@ -92,25 +95,33 @@ impl Session {
             }
             Err(error) => return (Err(error), loaded),
         };
+        let may_print = self.can_fetch_printed() && prints;
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
+        let key_of = |image: &[u8]| match original {
+            Some(key) if !is_changed => key,
+            _ => CodeKey::of(image, &options),
+        };
         let image_bytes = ptx::module_state::variable_bytes(&image);
         let before = self.share.mapped_bytes();
-        let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
-        let logs = (log_bytes(request.info_log_bytes), log_bytes(request.error_log_bytes));
+        let logs = log_bytes(request);
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
-                let key = CodeKey::of(&image, &options);
+                let key = key_of(&image);
                 // What takes code by its key does not know where variables were placed.
                 if placed.is_empty() {
                     loaded.code = key.words();
                 }
                 self.common.warm.loading(key, &image, &options, None);
-                Module::load_shared(&self.share, key, image, &options, logs)
+                let (module, log) = Module::load_shared(&self.share, key, image, &options, logs);
+                if let Ok(module) = &module {
+                    module.keep_may_print(prints);
+                }
+                (module, log)
             }
             State::Variables(variables) => {
-                let key = CodeKey::of(&image, &options);
+                let key = key_of(&image);
                 let warm = &self.common.warm;
                 let copy = warm.is_new(&key, &image).then(|| image.clone());
                 let (module, log) =
@@ -177,22 +188,50 @@ impl Session {
                 found
             }
         };
+        let prints = request.flags & KNOWN_TO_PRINT != 0;
+        Some(module.and_then(|module| {
+            self.take_module(word, (key, module), (prints, charged_bytes), loaded)
+        }))
+    }
+
+    /// Takes code that another client has loaded from the same image with the same options, if it has no
+    /// variables: then nothing of the image has to be unpacked.
+    fn take_loaded(
+        &mut self,
+        request: &LoadModule,
+        key: &CodeKey,
+        loaded: &mut ModuleLoaded,
+    ) -> Option<Result<(), CudaError>> {
+        let module = Module::find_shared(&self.share, key)?;
+        // Not known of what was loaded ahead.
+        let prints = module.kept_may_print()?;
+        let log = module.log(log_bytes(request));
+        (loaded.info_log, loaded.error_log) = (log.info, log.error);
+        let word = request.module.0 as u64;
+        Some(self.take_module(word, (*key, module), (prints, 0), loaded))
+    }
+
+    /// Gives the client a module that was loaded before.
+    fn take_module(
+        &mut self,
+        word: u64,
+        (key, module): (CodeKey, Module),
+        (prints, charged_bytes): (bool, u64),
+        loaded: &mut ModuleLoaded,
+    ) -> Result<(), CudaError> {
         self.common.warm.again(&key);
         if let Some(restored) = &mut self.restored {
             restored.has_module(false, &State::None);
         }
-        loaded.code = request.code;
-        let may_print = self.can_fetch_printed() && request.flags & KNOWN_TO_PRINT != 0;
+        loaded.code = key.words();
+        let may_print = self.can_fetch_printed() && prints;
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
-        Some(module.and_then(|module| {
-            let charge = self.memory.account.charge(charged_bytes)?;
-            let (globals, placed, managed) = (Vec::new(), Placed::new(), None);
-            let module =
-                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
-            self.keep_module(word, module, loaded)
-        }))
+        let charge = self.memory.account.charge(charged_bytes)?;
+        let (globals, placed, managed) = (Vec::new(), Placed::new(), None);
+        let module = LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
+        self.keep_module(word, module, loaded)
     }
 
     /// Charges what is held for an image while it is loaded; waits while others hold all there is
@@ -243,6 +282,12 @@ impl Session {
         }
         self.modules.add(word, module)
     }
+}
+
+/// Room for the logs of a load, informative and of errors.
+fn log_bytes(request: &LoadModule) -> (usize, usize) {
+    let bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
+    (bytes(request.info_log_bytes), bytes(request.error_log_bytes))
 }
 
 /// Copies the image out of the client's file and checks its structure.

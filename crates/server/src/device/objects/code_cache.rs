@@ -315,8 +315,17 @@ impl CodeCache {
 
     /// The code of that key, if it is loaded: an image without variables.
     pub(in crate::device) fn find(&self, key: &CodeKey) -> Option<Arc<SharedCode>> {
+        self.find_if(key, |_| true)
+    }
+
+    /// As [`CodeCache::find`], if the code fits; else it counts as no hit.
+    pub(in crate::device) fn find_if(
+        &self,
+        key: &CodeKey,
+        fits: impl FnOnce(&SharedCode) -> bool,
+    ) -> Option<Arc<SharedCode>> {
         let slot = self.slots.lock().get(key)?.clone();
-        let code = slot.code.try_lock()?.clone()?;
+        let code = slot.code.try_lock()?.clone().filter(|code| fits(code))?;
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(code)

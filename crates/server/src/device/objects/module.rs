@@ -118,6 +118,13 @@ impl Module {
         Some(Self::of(share, Code::Shared(code), false))
     }
 
+    /// As [`Module::find_shared`], if [`Module::kept_may_print`] is known.
+    pub fn find_known(share: &Rc<Share>, key: &CodeKey) -> Option<Self> {
+        let is_known = |code: &SharedCode| code.may_print().is_some();
+        let code = share.device().code_cache().find_if(key, is_known)?;
+        Some(Self::of(share, Code::Shared(code), false))
+    }
+
     /// A module of an image with variables, by its key, if one is loaded and has no user; and what is charged
     /// for its variables, bytes.
     pub fn find_recycled(

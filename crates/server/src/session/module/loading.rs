@@ -202,7 +202,7 @@ impl Session {
         key: &CodeKey,
         loaded: &mut ModuleLoaded,
     ) -> Option<Result<(), CudaError>> {
-        let module = Module::find_shared(&self.share, key)?;
+        let module = Module::find_known(&self.share, key)?;
         // Not known of what was loaded ahead.
         let prints = module.kept_may_print()?;
         let log = module.log(log_bytes(request));

@@ -191,11 +191,11 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Decoding one zstd frame, in steps of so many bytes of what comes out.
+/// Bytes of output after which the decoder of a zstd frame hands over what it has.
 const ZSTD_STEP_BYTES: usize = 1 << 20;
 /// A decoder whose last payload was larger is not kept: it has a buffer of about that size.
 const KEPT_DECODER_BYTES_MAX: usize = 32 << 20;
-/// Most bytes that are reserved for a byte of the stored payload, whatever the entry says.
+/// Most bytes that are reserved for a byte of the stored payload; what the entry says may be wrong.
 const ZSTD_RATIO_MAX: usize = 64;
 
 /// Unpacks a frame of zstd. `said_bytes` is the size that the entry says; it is not trusted.

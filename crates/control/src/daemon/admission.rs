@@ -1,26 +1,24 @@
 //! Connections from their first word on: a client goes to its server, a shell to a thread of its
 //! own, anything else out.
 
-use super::endpoints::Chosen;
 use super::inventory::Asking;
 use super::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
-use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::scheduling::Scheduling;
 use super::server_process::is_ending;
-use super::state::{ClientEnd, State, WaitingClient};
+use super::state::{ClientEnd, Server, State, WaitingClient};
 use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
-use crate::memacct::cgroup_of;
-use crate::partitions::NO_PARTITION;
+use crate::v3::endpoints::Chosen;
+use crate::v3::partitions::NO_PARTITION;
+use crate::v3::{Arrival, Grant, Refusal};
 use channel::limits::WINDOWS_MAX;
 use channel::log_line::Level;
-use channel::message::{Client, Hello, Message, Settings, process_number};
+use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
 use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, ServerKey};
 use scheduling::ClientSettings;
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,8 +49,15 @@ pub(super) enum Door {
     Named(Chosen),
 }
 
-/// A static partition: its ID, and its first SM and how many they are.
-type Partition = (String, (u32, u32));
+impl Door {
+    /// The namespace whose socket it is.
+    pub fn chosen(&self) -> Option<&Chosen> {
+        match self {
+            Door::Named(chosen) => Some(chosen),
+            Door::Main | Door::Privileged => None,
+        }
+    }
+}
 
 impl Silent {
     /// A fresh connection.
@@ -131,7 +136,7 @@ impl Daemon {
         let state = &mut *state;
         let new = format!("NEW CLIENT {pid} from user {uid}");
         let may = self.may_wait(state, uid, gid);
-        let chosen = match may.and_then(|()| self.chosen(state, door, (pid, uid, gid))) {
+        let chosen = match may.and_then(|()| self.chosen(state, door.chosen(), (pid, uid, gid))) {
             Ok(chosen) => chosen,
             Err(error) => {
                 self.logs.control.control(format!("{new}: refused, {error}"));
@@ -187,11 +192,7 @@ impl Daemon {
                 HandOver::Later => self.push_waiting(state, client),
                 HandOver::Full => self.refuse_full(&client),
                 HandOver::Older(version) => self.have_said_again(&client, version),
-                HandOver::NoPartition(reason) => self.refuse_partition(&client, reason),
-                HandOver::NamespaceFull(reason) => self.refuse_too_many(&client, reason),
-                HandOver::Gone => {
-                    self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
-                }
+                HandOver::Refused(refusal) => self.refuse_arrival(&client, refusal),
             }
             return;
         }
@@ -235,7 +236,7 @@ impl Daemon {
     /// servers of their own: a job's kernels may wait for each other on several devices, and where two such
     /// jobs share a context each can come to wait for the other one's.
     fn place_of(&self, state: &mut State, process: ClientProcess, client: &WaitingClient) -> Place {
-        if state.features.main_socket_alone && client.chosen.by_main {
+        if state.tenancy.is_alone(&client.chosen) {
             // As the configuration file says by `default_socket`: the device takes turns between them.
             state.servers.keep_alone(process);
         }
@@ -284,46 +285,11 @@ impl Daemon {
         gid: u32,
     ) -> Result<(), LaunchError> {
         let Some(process) = process else { return self.find_devices(state) };
-        let gid = state.named.find(process.named).map_or(gid, |server| server.gid);
+        let gid = state.tenancy.user_of(process.named).map_or(gid, |(_, gid)| gid);
         self.check_user(process.uid, gid)?;
         let (servers, mut effects) = state.servers_and_effects(self);
         servers.launch_for_process(process, gid, Instant::now(), &mut effects)?;
         Ok(())
-    }
-
-    /// The server and the namespace that a client of a user's chooses by its socket.
-    pub(super) fn chosen(
-        &self,
-        state: &mut State,
-        door: &Door,
-        (pid, uid, gid): (u32, u32, u32),
-    ) -> Result<Chosen, LaunchError> {
-        match door {
-            Door::Main | Door::Privileged if !self.is_v3() => Ok(Chosen::default()),
-            Door::Main | Door::Privileged => {
-                let user = self.server_user(uid);
-                let cgroup = (pid != 0).then(|| cgroup_of(pid)).flatten();
-                let routed =
-                    cgroup.and_then(|of| state.named.of_cgroup(&of, &self.cgroup_root, user));
-                if let Some((named, namespace)) = routed {
-                    return Ok(Chosen { named, namespace, by_main: false });
-                }
-                let gid = if user == uid { gid } else { 0 };
-                self.automatic_server(state, user, gid)
-            }
-            Door::Named(chosen) => {
-                let server = state.named.find(chosen.named).ok_or(LaunchError::ServerDeleted)?;
-                if server.uid != self.server_user(uid) {
-                    let name = crate::users::name;
-                    return Err(LaunchError::OtherUsersServer {
-                        server: server.name.clone(),
-                        owner: name(server.uid),
-                        user: name(uid),
-                    });
-                }
-                Ok(chosen.clone())
-            }
-        }
     }
 
     /// A client as a process of its server's; `None` as long as the devices are not known.
@@ -337,8 +303,8 @@ impl Daemon {
             Ok(device) => device,
             Err(error) => return Some(Err(error)),
         };
-        let uid = match state.named.find(named) {
-            Some(server) => server.uid,
+        let uid = match state.tenancy.user_of(named) {
+            Some((uid, _)) => uid,
             None => self.server_user(client.uid),
         };
         Some(Ok(ClientProcess { uid, named, pid, device }))
@@ -350,13 +316,21 @@ impl Daemon {
         Duration::from_secs(if self.options.access.one_user { TURN_S_MAX } else { READY_S_MAX })
     }
 
-    fn server_user(&self, uid: u32) -> u32 {
+    pub(crate) fn server_user(&self, uid: u32) -> u32 {
         self.options.access.server_user(self.owner, uid)
     }
 
-    fn refuse_partition(&self, client: &WaitingClient, reason: String) {
-        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
-        protocol::refuse(&client.socket, NO_PARTITION, reason);
+    fn refuse_arrival(&self, client: &WaitingClient, refusal: Refusal) {
+        match refusal {
+            Refusal::NoPartition(reason) => self.refuse_client(client, NO_PARTITION, reason),
+            Refusal::NamespaceFull(reason) => {
+                self.refuse_client(client, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
+            }
+            Refusal::Deleted => {
+                let error = LaunchError::ServerDeleted;
+                self.refuse_one(client.pid(), client.uid, &client.socket, &error);
+            }
+        }
     }
 
     /// Has a client begin again in the older version that its server speaks: it takes that from this answer.
@@ -369,12 +343,12 @@ impl Daemon {
 
     fn refuse_full(&self, client: &WaitingClient) {
         let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
-        self.refuse_too_many(client, reason);
+        self.refuse_client(client, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
     }
 
-    fn refuse_too_many(&self, client: &WaitingClient, reason: String) {
+    fn refuse_client(&self, client: &WaitingClient, error: CudaError, reason: String) {
         self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
-        protocol::refuse(&client.socket, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
+        protocol::refuse(&client.socket, error, reason);
     }
 
     /// Hands over those whose server is ready and sends those away who have waited too long.
@@ -406,11 +380,7 @@ impl Daemon {
                 )),
                 Some(HandOver::Full) => self.refuse_full(&client),
                 Some(HandOver::Older(version)) => self.have_said_again(&client, version),
-                Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
-                Some(HandOver::NamespaceFull(reason)) => self.refuse_too_many(&client, reason),
-                Some(HandOver::Gone) => {
-                    self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
-                }
+                Some(HandOver::Refused(refusal)) => self.refuse_arrival(&client, refusal),
                 _ if now >= client.deadline => {
                     let reason = format!("no server was ready within {READY_S_MAX} s");
                     self.logs.control.control(format!("Client {pid} of user {uid}: {reason}"));
@@ -475,12 +445,8 @@ enum HandOver {
     Full,
     /// The server speaks this version, and the client has begun in a newer one.
     Older(u16),
-    /// It names no static partition where it has to.
-    NoPartition(String),
-    /// Its namespace has as many clients as it may have.
-    NamespaceFull(String),
-    /// Its namespace was taken away.
-    Gone,
+    /// Its namespace or its partition does not take it.
+    Refused(Refusal),
 }
 
 impl Daemon {
@@ -492,9 +458,12 @@ impl Daemon {
         client: &WaitingClient,
     ) -> HandOver {
         let pid = process.pid;
-        let partition = match self.partition_of(state, process, client) {
+        let (chosen, requested) = (&client.chosen, &client.requested);
+        let arrival = Arrival { process, chosen, requested };
+        let devices = state.inventory.devices().map(|devices| &**devices);
+        let partition = match state.tenancy.partition_of(arrival, devices) {
             Ok(partition) => partition,
-            Err(reason) => return HandOver::NoPartition(reason),
+            Err(refusal) => return HandOver::Refused(refusal),
         };
         let Place::At(server) = state.servers.place_of(process) else { return HandOver::Later };
         // A server that was killed would take the connection with it, and the client came again after a pause.
@@ -510,35 +479,27 @@ impl Daemon {
         }
         let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
         let Some((window, comes_again)) = window else { return HandOver::Full };
-        if let Some(reason) = namespace_full(state, process, client) {
-            return HandOver::NamespaceFull(reason);
+        let beside =
+            |other: &&Server| (other.device, other.named) == (process.device, chosen.named);
+        let beside = state.servers.iter().filter(beside).map(|other| other.pid);
+        if let Err(refusal) = state.tenancy.has_room(arrival, beside) {
+            return HandOver::Refused(refusal);
         }
-        let group = self.memory_group(state, process);
-        let Chosen { named, namespace, .. } = &client.chosen;
-        let of_namespace = state.named.memory_group(*named, namespace, process.device);
-        let Some(found) = state.server(server) else { return HandOver::Later };
+        let group = self.cgroup_group(state, process);
+        let State { servers, tenancy, defaults, .. } = &mut *state;
+        let Some(found) = servers.get(server) else { return HandOver::Later };
         let version = found.link.socket.speaks();
         if client.socket.speaks() > version {
             return HandOver::Older(version);
         }
-        let settings = found.link.settings.of_client(&client.requested);
-        let Some((mut settings, scheduling)) = self.given(state, process, client, settings) else {
-            return HandOver::Gone;
+        let of_server = (server, &found.link.settings, &*defaults);
+        let mut grant = match tenancy.grant(arrival, of_server, partition, group) {
+            Ok(grant) => grant,
+            Err(refusal) => return HandOver::Refused(refusal),
         };
-        let Some(server) = state.server(server) else { return HandOver::Later };
-        settings.partition = partition.as_ref().map(|(_, sms)| *sms);
-        settings.group.clone_from(&group);
-        settings.namespace.clone_from(&of_namespace);
-        let membership = Membership {
-            server: server.pid,
-            client: pid,
-            named: *named,
-            namespace: namespace.clone(),
-            sms: partition.as_ref().map(|(_, sms)| *sms),
-            partition: partition.map(|(id, _)| id),
-            cgroup: group.as_ref().map(Membership::of_group),
-            namespace_memory: of_namespace.as_ref().map(Membership::of_group),
-        };
+        let scheduling = self.given(state, process, client, &mut grant);
+        let is_noted = grant.is_noted();
+        let Grant { settings, membership, .. } = grant;
         let who = Client {
             pid,
             uid: client.uid,
@@ -552,8 +513,6 @@ impl Daemon {
             request: client.request,
         };
         // Before the server has it: a daemon that is killed then has left it all the same.
-        let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();
-        let server = server.pid;
         if is_noted {
             self.note_membership(state, membership.clone());
         }
@@ -581,88 +540,30 @@ impl Daemon {
             began: SystemTime::now(),
         });
         state.windows.give(process, window, server, || ClientEnd::of(pid));
-        self.enter_membership(state, &membership);
-        // A partition of which it is the first program lends nothing any more.
-        state.follow_now |= membership.partition.is_some();
+        state.tenancy.enter(&membership);
         self.follow_number(state, process.device);
         HandOver::Done
     }
 
-    /// What a client is given, of what its server gives any: its namespace's limits, rules, and what was changed of its
-    /// process; `None` if its namespace was taken away.
+    /// What a client is given: its namespace's limits, rules, and what was changed of its process.
     fn given(
         &self,
         state: &mut State,
         process: ClientProcess,
         client: &WaitingClient,
-        mut settings: Settings,
-    ) -> Option<(Settings, ClientSettings)> {
-        let Chosen { named, namespace, .. } = &client.chosen;
-        if *named != 0 {
-            let given = (&state.defaults, &client.requested);
-            settings = state.named.settings_of_client(*named, namespace, process.device, given)?;
-        }
-        let (weight, _) = state.named.place_in(*named, namespace, process.device);
-        let priority = settings.priority.0;
+        grant: &mut Grant,
+    ) -> ClientSettings {
+        let priority = grant.settings.priority.0;
         let asked = &client.scheduling;
         let mut scheduling =
             self.scheduling.of_client(client.uid, &client.command, asked, priority);
         // A program's own and the operator's rules go before what its namespace says.
-        if let Some(weight) = weight.filter(|_| scheduling.weight == 1) {
+        if let Some(weight) = grant.weight.filter(|_| scheduling.weight == 1) {
             scheduling.weight = weight;
         }
         let sms = state.inventory.sms_of(process.device);
-        state.kept.apply((process.pid, process.device), sms, &mut settings, &mut scheduling);
-        Some((settings, scheduling))
+        let at = (process.pid, process.device);
+        state.kept.apply(at, sms, &mut grant.settings, &mut scheduling);
+        scheduling
     }
-
-    /// The static partition that a client has named, where there are such.
-    fn partition_of(
-        &self,
-        state: &State,
-        process: ClientProcess,
-        client: &WaitingClient,
-    ) -> Result<Option<Partition>, String> {
-        let named = client.chosen.named;
-        let partitioned = match named {
-            0 => self.options.static_partitioning,
-            _ => state.partitions.of_device(process.device).any(|p| p.of.named == named),
-        };
-        if !partitioned {
-            return Ok(None);
-        }
-        let devices = state.inventory.devices().ok_or("the devices are not known")?;
-        let place = devices.find(process.device).ok_or("the device is not known")?;
-        let (_, of_namespace) =
-            state.named.place_in(named, &client.chosen.namespace, process.device);
-        // That of the namespace is the operator's word.
-        let partition = match of_namespace {
-            Some(name) => state.partitions.id_of(process.device, named, &name).ok_or_else(|| {
-                format!("its namespace is in SM partition {name:?}, which this device of the server has not")
-            })?,
-            None => client.requested.partition.clone(),
-        };
-        let device = &devices.devices[place];
-        let (id, own) = state.partitions.of_client(&partition, device, named)?;
-        let sms = state.partitions.sms_now(&id, device, Some(&id)).unwrap_or(own);
-        Ok(Some((id, sms)))
-    }
-}
-
-/// Why a client's namespace takes no more clients on its device, if it does not.
-fn namespace_full(state: &State, process: ClientProcess, client: &WaitingClient) -> Option<String> {
-    let Chosen { named, namespace, .. } = &client.chosen;
-    let most = state.named.clients_max(*named, namespace, process.device)?;
-    let here = state.servers.iter().filter(|server| server.device == process.device);
-    let here = here.filter(|server| server.named == *named);
-    let mut clients: BTreeSet<u32> =
-        here.flat_map(|server| state.named.clients_in(server.pid, namespace)).collect();
-    // One that comes again is there already.
-    clients.remove(&process.pid);
-    (clients.len() >= most as usize).then(|| {
-        format!(
-            "namespace '{namespace}' has {} of its {most} clients on this device",
-            clients.len()
-        )
-    })
 }

@@ -34,17 +34,7 @@ impl State {
     /// The devices that clients of a named server see (0: of none). `None`: not known yet.
     pub fn devices_of(&self, named: u32) -> Option<Result<Arc<Devices>, LaunchError>> {
         let all = self.inventory.devices()?;
-        if named == 0 {
-            return Some(Ok(all.clone()));
-        }
-        let Some(server) = self.named.find(named) else {
-            return Some(Err(LaunchError::ServerDeleted));
-        };
-        let devices = server.devices(all);
-        Some(match devices.devices.is_empty() && !all.devices.is_empty() {
-            true => Err(LaunchError::NoAllowedDevice(server.name.clone())),
-            false => Ok(Arc::new(devices)),
-        })
+        Some(self.tenancy.devices_of(named, all).map_err(LaunchError::from))
     }
 }
 
@@ -156,7 +146,7 @@ impl Daemon {
         let state = &mut *state;
         let may = self.may_wait(state, asking.uid, gid);
         let may = may
-            .and_then(|()| self.chosen(state, door, (asking.pid, asking.uid, gid)))
+            .and_then(|()| self.chosen(state, door.chosen(), (asking.pid, asking.uid, gid)))
             .and_then(|chosen| {
                 asking.named = chosen.named;
                 self.find_devices(state)

@@ -105,7 +105,7 @@ impl EventLoop {
                 exit: server.link.exit.clone(),
             };
             let servers: Vec<Watched> = state.servers.iter().map(watch).collect();
-            (servers, state.endpoints.watched(), self.timeout(&state, now))
+            (servers, state.tenancy.endpoints().watched(), self.timeout(&state, now))
         };
         let mut interests = vec![
             Interest::readable(&self.daemon.waker),
@@ -163,7 +163,7 @@ impl EventLoop {
                 // A file that was moved away is not held for the report of a crash.
                 let _ = self.daemon.logs.take_stderr();
             }
-            self.daemon.lock().endpoints.open_logs_again();
+            self.daemon.lock().tenancy.endpoints().open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
             self.daemon.reload_settings();
             self.daemon.upgrade_to_installed();
@@ -360,7 +360,7 @@ impl EventLoop {
         }
         if ended {
             self.drain_log();
-            state.endpoints.drain_logs();
+            state.tenancy.endpoints().drain_logs();
             daemon.reap(&mut state, server.pid);
         }
     }
@@ -403,12 +403,9 @@ impl EventLoop {
             Message::ClientGone(process) => {
                 server.lose_client(now);
                 let device = server.device;
-                state.partitions.leave(pid, process);
-                state.named.leave(pid, process);
-                state.memacct.leave(pid, process);
+                state.tenancy.leave(pid, process);
                 self.daemon.note_left(state, pid, process);
                 state.present.leave(pid, process);
-                state.follow_now = true;
                 self.daemon.follow_number(state, device);
             }
             Message::Ended(ended) => {

@@ -9,12 +9,10 @@
 
 use super::Daemon;
 use super::admission::Door;
-use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::server_process::{ServerProcess, began, pidfd};
 use super::state::{ClientEnd, Link, State};
-use crate::named::DEFAULT_NAMESPACE;
 use crate::settings::{Settings, SettingsRecord};
 use channel::message::Serving;
 use channel::socket::PeerCredentials;
@@ -52,12 +50,12 @@ impl Daemon {
         };
         let count = serving.clients.iter().filter(|(process, _)| *process != 0).count();
         self.log(format!("Server {pid} of the daemon before serves on, with {count} clients"));
-        let named = self.named_by(door);
+        let named = door.chosen().map_or(0, |chosen| chosen.named);
         let server_key = ServerKey { uid: peer.uid, named, device: serving.device };
         let of_it = |(server, _): &(u32, SettingsRecord)| *server == pid;
-        let settings = match state.left.1.iter().position(of_it) {
-            Some(at) => Settings::from_record(&state.left.1.remove(at).1),
-            None => state.named.settings_of_server(named, serving.device, &state.defaults),
+        let settings = match state.left.iter().position(of_it) {
+            Some(at) => Settings::from_record(&state.left.remove(at).1),
+            None => state.tenancy.settings_of_server(server_key, &state.defaults),
         };
         let link = Link {
             socket: Arc::new(socket),
@@ -96,25 +94,8 @@ impl Daemon {
             };
             state.windows.give(client, window, pid, || ClientEnd::of(process));
         }
-        for (process, _) in serving.clients.iter().filter(|(process, _)| *process != 0) {
-            let known =
-                |of: &&Membership| (of.server, of.client, of.named) == (pid, *process, named);
-            let membership = match state.left.0.iter().find(known) {
-                Some(known) => known.clone(),
-                None if named == 0 => continue,
-                None => Membership {
-                    server: pid,
-                    client: *process,
-                    named,
-                    namespace: DEFAULT_NAMESPACE.to_owned(),
-                    ..Membership::default()
-                },
-            };
-            self.enter_membership(&mut state, &membership);
-            state.memberships.push(membership);
-        }
-        state.left.0.retain(|of| of.server != pid);
-        if !state.memberships.is_empty() {
+        let clients = serving.clients.iter().map(|(process, _)| *process);
+        if state.tenancy.take_over(pid, named, clients.filter(|process| *process != 0)) {
             self.write_snapshot_of(&mut state);
         }
         drop(state);
@@ -123,19 +104,11 @@ impl Daemon {
 
     /// Waits for those servers of the daemon before that are still there: on a busy machine they come late, and
     /// none is to be started beside them.
-    pub(super) fn wait_for_left(&self) {
+    pub(crate) fn wait_for_left(&self) {
         let until = Instant::now() + LEFT_MAX;
         let comes = |(pid, _): &(u32, SettingsRecord)| began(*pid) != 0;
-        while Instant::now() < until && self.lock().left.1.iter().any(comes) {
+        while Instant::now() < until && self.lock().left.iter().any(comes) {
             std::thread::sleep(NEWCOMERS_WAIT / 10);
-        }
-    }
-
-    /// Number of the named server whose directory a process came by.
-    fn named_by(&self, door: &Door) -> u32 {
-        match door {
-            Door::Named(chosen) => chosen.named,
-            Door::Main | Door::Privileged => 0,
         }
     }
 
@@ -149,16 +122,10 @@ impl Daemon {
         if state.found_until.is_none_or(|until| Instant::now() > until + LATE) {
             return Err("no daemon was killed here lately".to_owned());
         }
-        match (door, self.is_v3()) {
-            (Door::Main, false) => {}
-            (Door::Named(chosen), true) => {
-                let server = state.named.find(chosen.named).ok_or("its server was deleted")?;
-                if server.uid != uid {
-                    return Err(format!("server '{}' is of another user by now", server.name));
-                }
-            }
-            _ => return Err("this daemon follows another protocol".to_owned()),
+        if *door == Door::Privileged {
+            return Err("this daemon follows another protocol".to_owned());
         }
+        state.tenancy.may_serve_on(door.chosen(), uid)?;
         if self.options.access.server_user(self.owner, uid) != uid {
             return Err("this daemon has one server for all users".to_owned());
         }

@@ -7,7 +7,6 @@
 //! again. Neither shells nor devices that are just being looked for are handed over: they are waited for.
 
 use super::Daemon;
-use super::endpoints::Chosen;
 use super::newcomers;
 use super::protocol::Socket;
 use super::questions::Questions;
@@ -19,10 +18,10 @@ use crate::accounting::Present;
 use crate::activation;
 use crate::directory::PipeDirectory;
 use crate::faults::Faults;
-use crate::named::{DEFAULT_NAMESPACE, Named};
 use crate::options::TAKE_OVER;
 use crate::report::HANDOVER_VERSION;
 use crate::settings::{Settings, SettingsRecord};
+use crate::v3::endpoints::{self, Chosen};
 use channel::socket::{FileId, Listener, inherited};
 use cuda_api::CUuuid;
 use cuda_api::environment::{
@@ -297,7 +296,7 @@ impl Daemon {
             sources.listeners[1].as_fd(),
         ];
         kept.extend(sockets.iter().map(|socket| socket.as_fd()));
-        kept.extend(state.endpoints.descriptors());
+        kept.extend(state.tenancy.endpoints().descriptors());
         for fd in &kept {
             fcntl_setfd(fd, FdFlags::empty())?;
         }
@@ -379,7 +378,7 @@ impl Daemon {
             namespace: chosen.namespace.clone(),
             listener: listener(of),
         };
-        let watched = state.endpoints.watched();
+        let watched = state.tenancy.endpoints().watched();
         Ok(Handover {
             from: env!("CARGO_PKG_VERSION").to_owned(),
             lock: sources.occupied.lock().as_raw_fd(),
@@ -403,19 +402,23 @@ impl Daemon {
         listeners: Vec<NamedListenerRecord>,
         logs: Vec<(u32, RawFd, RawFd)>,
     ) -> io::Result<()> {
-        let State { named, endpoints, .. } = state;
         for (number, reader, writer) in logs {
-            let server = named.find(number).ok_or_else(|| wrong("the log of no server"))?;
-            let directory = self.directory_of(&server.name);
+            let name = state.tenancy.name_of(number);
+            let name = name.ok_or_else(|| wrong("the log of no server"))?;
+            let directory = self.directory_of(name);
             let fifo = (inherited(reader)?, inherited(writer)?);
             let logs = self.logs.directory.as_deref();
+            let endpoints = state.tenancy.endpoints_mut();
             endpoints.adopt_log(&directory, logs, number, fifo).map_err(io::Error::other)?;
         }
         for NamedListenerRecord { named: number, namespace, listener } in listeners {
-            let server = named.find(number).ok_or_else(|| wrong("a socket of no server"))?;
-            let mut directory = self.directory_of(&server.name);
+            let name = state.tenancy.name_of(number);
+            let name = name.ok_or_else(|| wrong("a socket of no server"))?;
+            let mut directory = self.directory_of(name);
+            let endpoints = state.tenancy.endpoints_mut();
             // The one of a server and the one of its namespace `default` have one choice.
-            let is_server_s = !endpoints.has(number, &namespace) && namespace == DEFAULT_NAMESPACE;
+            let is_server_s =
+                !endpoints.has(number, &namespace) && endpoints::is_default(&namespace);
             if !is_server_s {
                 directory.push(&namespace);
             }
@@ -436,9 +439,7 @@ impl Daemon {
         let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
         let mut state = self.lock();
         self.restore(&mut state, &snapshot);
-        state.named = Named::from_record(snapshot.named);
-        state.features = snapshot.features;
-        state.left = Default::default();
+        state.left.clear();
         (state.present, state.faults) = (present, faults);
         self.take_endpoints(&mut state, named_listeners, named_logs)?;
         let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
@@ -489,10 +490,7 @@ impl Daemon {
             let (process, pid) = (process(&of.process)?, of.process.pid);
             state.windows.give(process, of.index, of.server, || ClientEnd::of(pid));
         }
-        for membership in &snapshot.clients {
-            self.enter_membership(&mut state, membership);
-        }
-        state.memberships = snapshot.clients;
+        state.tenancy.enter_all();
         for of in failures {
             let server_key =
                 ServerKey { uid: of.uid, named: of.named, device: device(&of.device)? };
@@ -503,7 +501,7 @@ impl Daemon {
         for (of, since) in suspects {
             state.servers.is_candidate_since(process(&of)?, before(since));
         }
-        if self.is_v3() || self.directory.state_file().exists() {
+        if state.tenancy.outlives_daemon() || self.directory.state_file().exists() {
             self.write_snapshot_of(&mut state);
         }
         let users: BTreeSet<u32> = state.servers.iter().map(|server| server.uid).collect();
@@ -528,7 +526,8 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memacct::CgroupLimit;
+    use crate::v3::memacct::CgroupLimit;
+    use crate::v3::{Membership, TenancyRecord};
     use channel::message::ClientFault;
     use serde_json::Value;
     use std::time::SystemTime;
@@ -552,7 +551,7 @@ mod tests {
             why: "a kernel".into(),
         };
         faults.note(11, 1000, said, SystemTime::UNIX_EPOCH + Duration::from_secs(7));
-        let membership = super::super::membership::Membership {
+        let membership = Membership {
             server: 11,
             client: 12,
             named: 1,
@@ -608,9 +607,12 @@ mod tests {
                 class_rules: "user:a=batch".into(),
                 scheduling: "policy=fifo".into(),
                 counting: "every".into(),
-                cgroup_limits: vec![limit],
+                tenancy: TenancyRecord {
+                    cgroup_limits: vec![limit],
+                    clients: vec![membership],
+                    ..TenancyRecord::default()
+                },
                 servers: vec![(11, settings.record())],
-                clients: vec![membership],
                 ..Snapshot::default()
             },
             failures: vec![FailureRecord {

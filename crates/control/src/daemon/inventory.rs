@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 /// What is known of the devices.
 #[derive(Default)]
-pub(super) struct Inventory {
+pub(crate) struct Inventory {
     pub(super) devices: Option<Arc<Devices>>,
     /// The process that finds out, readable when it has ended.
     pub(super) asked: Option<Arc<OwnedFd>>,
     /// Why the last one did not.
     pub(super) failures: Option<Failures>,
     /// Clients that wait for the answer.
-    pub waiting: Vec<Asking>,
+    pub(super) waiting: Vec<Asking>,
 }
 
 /// A client that wants to know the devices.

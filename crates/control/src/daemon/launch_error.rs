@@ -1,6 +1,7 @@
 //! Launch errors: why a client gets no server, and what its first driver call answers.
 
 use crate::fault_budget::FaultBudget;
+use crate::v3::NoTenancy;
 use cuda_api::{CUuuid, CudaError};
 use recovery::servers::NoServer;
 use thiserror::Error;
@@ -45,6 +46,15 @@ pub(crate) enum LaunchError {
     FaultBudget(usize, FaultBudget),
     #[error("the server did not start: {0}")]
     Ended(String),
+}
+
+impl From<NoTenancy> for LaunchError {
+    fn from(why: NoTenancy) -> Self {
+        match why {
+            NoTenancy::NoDevice(server) => LaunchError::NoAllowedDevice(server),
+            NoTenancy::Deleted | NoTenancy::OtherUser { .. } => LaunchError::ServerDeleted,
+        }
+    }
 }
 
 impl LaunchError {

@@ -2,7 +2,6 @@
 //! told and killed when is decided in crate `recovery`.
 
 use super::Daemon;
-use super::endpoints::Endpoints;
 use super::inventory::Inventory;
 use super::launch_error::LaunchError;
 use super::notify::NOTIFY_SOCKET;
@@ -13,8 +12,8 @@ use super::server_process::{ServerProcess, ending, pidfd};
 use super::state::{Link, State};
 use crate::accounting::Record;
 use crate::activation;
-use crate::named::Named;
 use crate::settings::Settings;
+use crate::v3::Tenancy;
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CPUS, OPENMPS_WARM,
 };
@@ -29,10 +28,9 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Does what the rules decide about servers.
-pub(super) struct DaemonEffects<'a> {
+pub(crate) struct DaemonEffects<'a> {
     daemon: &'a Daemon,
-    named: &'a Named,
-    endpoints: &'a Endpoints,
+    tenancy: &'a Tenancy,
     inventory: &'a Inventory,
     defaults: &'a Settings,
 }
@@ -75,20 +73,19 @@ impl StartServers<Link> for DaemonEffects<'_> {
         gid: u32,
         serves: Serves,
     ) -> Result<(u32, Link), String> {
-        let log = self.endpoints.log_of(server_key.named).unwrap_or(&self.daemon.log_writer);
-        let settings =
-            self.named.settings_of_server(server_key.named, server_key.device, self.defaults);
-        let name = self.named.find(server_key.named).map(|of| of.name.as_str());
-        let how = (name, log, settings);
+        let log =
+            self.tenancy.endpoints().log_of(server_key.named).unwrap_or(&self.daemon.log_writer);
+        let settings = self.tenancy.settings_of_server(server_key, self.defaults);
+        let how = (self.tenancy.name_of(server_key.named), log, settings);
         self.daemon.spawn((server_key, gid), serves, how).map_err(|error| error.to_string())
     }
 
     fn stays(&self, server_key: ServerKey) -> bool {
-        self.named.find(server_key.named).is_some_and(|of| !of.automatic)
+        self.tenancy.stays(server_key.named)
     }
 
     fn name(&self, server_key: ServerKey) -> String {
-        let name = self.named.find(server_key.named).map(|of| format!(" ('{}')", of.name));
+        let name = self.tenancy.name_of(server_key.named).map(|name| format!(" ('{name}')"));
         name.unwrap_or_default()
     }
 
@@ -101,12 +98,12 @@ impl StartServers<Link> for DaemonEffects<'_> {
 
 impl State {
     /// The servers, and what does what their rules decide.
-    pub(super) fn servers_and_effects<'a>(
+    pub(crate) fn servers_and_effects<'a>(
         &'a mut self,
         daemon: &'a Daemon,
     ) -> (&'a mut Servers<Link>, DaemonEffects<'a>) {
-        let State { servers, named, endpoints, inventory, defaults, .. } = self;
-        (servers, DaemonEffects { daemon, named, endpoints, inventory, defaults })
+        let State { servers, tenancy, inventory, defaults, .. } = self;
+        (servers, DaemonEffects { daemon, tenancy, inventory, defaults })
     }
 }
 
@@ -124,7 +121,7 @@ impl Daemon {
     }
 
     /// Whether this daemon may serve the user at all: root's serves all users, another its owner.
-    pub(super) fn check_user(&self, uid: u32, gid: u32) -> Result<(), LaunchError> {
+    pub(crate) fn check_user(&self, uid: u32, gid: u32) -> Result<(), LaunchError> {
         if !self.options.access.lets_in(self.owner, uid, gid) {
             return Err(LaunchError::NotAllowed(crate::users::name(uid)));
         }
@@ -275,11 +272,8 @@ impl Daemon {
         }
         let server_key = ended.server.server_key();
         state.last_answers.keep(pid, ended.server.link.questions);
-        state.partitions.forget_server(pid);
-        state.named.forget_server(pid);
-        state.memacct.forget_server(pid);
+        state.tenancy.forget_server(pid);
         self.note_server_ended(state, pid);
-        state.follow_now = true;
         for record in state.present.server_ended(pid, SystemTime::now()) {
             self.write_down(&record);
         }

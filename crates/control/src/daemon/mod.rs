@@ -10,10 +10,7 @@
 mod admission;
 mod counting;
 mod devices;
-mod endpoints;
 mod event_loop;
-mod eviction;
-mod follow;
 mod found;
 mod handover;
 mod inventory;
@@ -21,13 +18,11 @@ mod kept;
 mod launch_error;
 mod lifecycle;
 mod limits;
-mod membership;
-mod named;
 mod newcomers;
 mod notify;
 mod presence;
 mod problems;
-mod protocol;
+pub(crate) mod protocol;
 mod questions;
 mod reload;
 mod scheduling;
@@ -39,8 +34,9 @@ mod start;
 mod state;
 mod upgrade;
 
-pub(crate) use named::{ClientRow, NewServer};
-pub(crate) use state::Features;
+pub(crate) use launch_error::LaunchError;
+pub(crate) use questions::Reply;
+pub(crate) use state::{Server, State, state_of};
 
 pub use crate::report::HANDOVER_VERSION;
 pub(crate) use problems::refusals;
@@ -57,12 +53,9 @@ use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
-use launch_error::LaunchError;
 use locks::{Condvar, Mutex, MutexGuard};
-use questions::Reply;
 use recovery::servers::{Phase, ServerKey};
 use scheduling::Scheduling;
-use state::State;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -208,6 +201,31 @@ impl Daemon {
         self.owner
     }
 
+    /// How it shares devices.
+    pub(crate) fn options(&self) -> &DaemonOptions {
+        &self.options
+    }
+
+    /// Itself, for a thread of its own; `None` once it has ended.
+    pub(crate) fn shared(&self) -> Option<Arc<Daemon>> {
+        self.this.upgrade()
+    }
+
+    /// Where cgroups are mounted.
+    pub(crate) fn cgroup_root(&self) -> &Path {
+        &self.cgroup_root
+    }
+
+    /// The text of the configuration file that it was started with.
+    pub(crate) fn given_configuration(&self) -> &str {
+        &self.given.configuration
+    }
+
+    /// Has threads that wait for a change of the state look at it.
+    pub(crate) fn has_changed(&self) {
+        self.changed.notify_all();
+    }
+
     pub(crate) fn directory(&self) -> &PipeDirectory {
         &self.directory
     }
@@ -251,7 +269,7 @@ impl Daemon {
         let summary = |server: &state::Server| ServerSummary {
             pid: server.pid,
             uid: server.uid,
-            name: state.named.find(server.named).map(|of| of.name.clone()),
+            name: state.tenancy.name_of(server.named).map(str::to_owned),
             state: state::state_of(server),
             isolates: server
                 .quarantine
@@ -332,7 +350,12 @@ impl Daemon {
     }
 
     /// Asks a server and waits for its answer until `deadline`.
-    fn ask(&self, server: u32, question: Question, deadline: Instant) -> Result<Reply, QueryError> {
+    pub(crate) fn ask(
+        &self,
+        server: u32,
+        question: Question,
+        deadline: Instant,
+    ) -> Result<Reply, QueryError> {
         let mut state = self.lock();
         let number = open_question(&mut state, server, question)?;
         self.reply(state, server, number, deadline).1
@@ -367,17 +390,14 @@ impl Daemon {
         devices: &[CUuuid],
     ) -> Result<(), LaunchError> {
         let mut state = self.lock();
-        let named = match self.is_v3() {
-            true => self.automatic_server(&mut state, uid, gid)?.named,
-            false => 0,
-        };
+        let named = self.own_server(&mut state, uid, gid)?;
         let server_keys: Vec<ServerKey> =
             devices.iter().map(|&device| ServerKey { uid, named, device }).collect();
-        self.start_seats(state, &server_keys, gid)
+        self.start_at(state, &server_keys, gid)
     }
 
     /// Starts servers at these server keys unless they run, and waits until they are ready.
-    fn start_seats(
+    pub(crate) fn start_at(
         &self,
         mut state: MutexGuard<'_, State>,
         server_keys: &[ServerKey],
@@ -480,7 +500,7 @@ impl Daemon {
         self.wake();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere is a bug, but no reason to leave every client without a daemon.
         self.state.lock()
     }
@@ -494,7 +514,7 @@ impl Daemon {
     }
 
     /// Waits until `look` finds something, or until `deadline`.
-    fn wait_until<'a, T>(
+    pub(crate) fn wait_until<'a, T>(
         &self,
         mut state: MutexGuard<'a, State>,
         deadline: Option<Instant>,
@@ -513,7 +533,7 @@ impl Daemon {
     }
 
     /// Gets the event loop to look at the state.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // EAGAIN: the counter is full, so it will wake anyway.
         let _ = rustix::io::write(&self.waker, &1u64.to_ne_bytes());
     }

@@ -6,9 +6,9 @@
 //! this one ends with its last program.
 
 use super::Daemon;
-use super::endpoints::{MODES, listen};
 use super::sources::Sources;
 use super::state::State;
+use crate::directory::{MODES, listen};
 use crate::error::DirectoryError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ fn make_anew(
             again(&path);
         }
     }
-    state.endpoints.open_again()?.iter().for_each(|path| again(path));
+    state.tenancy.endpoints_mut().open_again()?.iter().for_each(|path| again(path));
     if !sources.occupied.has_pid() {
         let _ = std::fs::remove_file(directory.pid_file());
         sources.occupied.write_pid()?;

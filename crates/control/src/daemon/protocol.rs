@@ -32,7 +32,7 @@ pub(super) fn have_counted(server: &Server, counting: Counting) {
 
 /// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
 /// line. With `now` clients that are there get the share too. One that starts is told when it is ready.
-pub(super) fn send_settings(server: &Server, now: bool) {
+pub(crate) fn send_settings(server: &Server, now: bool) {
     if !matches!(server.phase, Phase::Starting { .. }) {
         let settings = Settings { now, ..server.link.settings.of_server() };
         let _ = server.link.socket.send(&Message::Settings(settings), &[]);

@@ -139,8 +139,15 @@ impl Daemon {
         Ok(asked.filter_map(Result::err).collect())
     }
 
+    /// The configuration file gives weights: they count for the servers to come.
+    pub(crate) fn weigh_at_start(&self) {
+        if let Some(settings) = self.scheduling.add_weights() {
+            self.log(format!("Weights (timeslice_pct) count: {settings}"));
+        }
+    }
+
     /// An operator has given a server or a namespace a weight: from now on weights count.
-    pub(super) fn weigh(&self) {
+    pub(crate) fn weigh(&self) {
         let Some(settings) = self.scheduling.add_weights() else { return };
         self.log(format!("Weights (timeslice_pct) count from now on: {settings}"));
         let running = self.lock().tell_all();

@@ -3,7 +3,7 @@
 //! systemd starts the daemon in the cgroup [`OF_DAEMON`] of its unit (`DelegateSubgroup=`), whose parent it delegates.
 //! Each server gets a sibling of it. Elsewhere servers stay in the daemon's cgroup.
 
-use crate::memacct::cgroup_of;
+use crate::cgroup::cgroup_of;
 use std::io;
 use std::path::{Path, PathBuf};
 

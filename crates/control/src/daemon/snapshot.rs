@@ -11,12 +11,9 @@
 
 use super::Daemon;
 use super::kept::{Kept, KeptRecord};
-use super::membership::Membership;
-use super::state::{Features, State};
-use crate::memacct::{self, CgroupLimit};
-use crate::named::NamedRecord;
-use crate::partitions::{Partitions, PartitionsRecord};
+use super::state::State;
 use crate::settings::{Settings, SettingsRecord};
+use crate::v3::{Membership, TenancyRecord};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -36,14 +33,11 @@ pub(super) struct Snapshot {
     pub class_rules: String,
     pub scheduling: String,
     pub counting: String,
-    pub features: Features,
-    pub named: NamedRecord,
-    pub partitions: PartitionsRecord,
-    pub cgroup_limits: Vec<CgroupLimit>,
+    #[serde(flatten)]
+    pub tenancy: TenancyRecord,
     pub kept: Vec<KeptRecord>,
     /// What servers' clients to come are given, by the servers' PIDs.
     pub servers: Vec<(u32, SettingsRecord)>,
-    pub clients: Vec<Membership>,
 }
 
 /// What a daemon was started with.
@@ -88,14 +82,16 @@ impl Snapshot {
 
     fn apply(&mut self, change: Change) {
         match change {
-            Change::Enter(membership) => self.clients.push(membership),
+            Change::Enter(membership) => self.tenancy.clients.push(membership),
             Change::Leave { server, client } => {
                 let of = |it: &Membership| (it.server, it.client) == (server, client);
-                if let Some(at) = self.clients.iter().position(of) {
-                    self.clients.remove(at);
+                if let Some(at) = self.tenancy.clients.iter().position(of) {
+                    self.tenancy.clients.remove(at);
                 }
             }
-            Change::ServerEnded(server) => self.clients.retain(|of| of.server != server),
+            Change::ServerEnded(server) => {
+                self.tenancy.clients.retain(|of| of.server != server);
+            }
         }
     }
 }
@@ -115,13 +111,9 @@ impl Daemon {
             class_rules: self.class_rules(),
             scheduling: self.server_scheduling(),
             counting: self.counting().name().to_owned(),
-            features: state.features,
-            named: state.named.record(),
-            partitions: state.partitions.record(),
-            cgroup_limits: state.memacct.limits().to_vec(),
+            tenancy: state.tenancy.record(),
             kept: state.kept.record(),
-            servers: state.servers.iter().map(settings).chain(state.left.1.clone()).collect(),
-            clients: state.memberships.iter().chain(&state.left.0).cloned().collect(),
+            servers: state.servers.iter().map(settings).chain(state.left.clone()).collect(),
         }
     }
 
@@ -131,7 +123,7 @@ impl Daemon {
     }
 
     /// The same, of a state that is held.
-    pub(super) fn write_snapshot_of(&self, state: &mut State) {
+    pub(crate) fn write_snapshot_of(&self, state: &mut State) {
         let snapshot = self.snapshot(state);
         let written = write_anew(&self.snapshot_path(), &snapshot);
         state.snapshot.lines = 0;
@@ -139,25 +131,21 @@ impl Daemon {
     }
 
     /// A client is at a server, in a namespace, a partition or a cgroup's account.
-    pub(super) fn note_membership(&self, state: &mut State, membership: Membership) {
-        state.memberships.push(membership.clone());
+    pub(crate) fn note_membership(&self, state: &mut State, membership: Membership) {
+        state.tenancy.note(membership.clone());
         self.append(state, &Change::Enter(membership));
     }
 
     /// A client has left a server.
-    pub(super) fn note_left(&self, state: &mut State, server: u32, client: u32) {
-        let of = |it: &Membership| (it.server, it.client) == (server, client);
-        if let Some(at) = state.memberships.iter().position(of) {
-            state.memberships.remove(at);
+    pub(crate) fn note_left(&self, state: &mut State, server: u32, client: u32) {
+        if state.tenancy.note_left(server, client) {
             self.append(state, &Change::Leave { server, client });
         }
     }
 
     /// A server has ended, with its clients.
     pub(super) fn note_server_ended(&self, state: &mut State, server: u32) {
-        let before = state.memberships.len();
-        state.memberships.retain(|of| of.server != server);
-        if state.memberships.len() < before {
+        if state.tenancy.note_server_ended(server) {
             self.append(state, &Change::ServerEnded(server));
         }
     }
@@ -191,36 +179,23 @@ impl Daemon {
         }
     }
 
-    /// Enters a client that a server has where its namespace, its partition and its cgroup count it.
-    pub(super) fn enter_membership(&self, state: &mut State, of: &Membership) {
-        if of.named != 0 {
-            state.named.enter(of.server, of.client, of.namespace.clone());
-        }
-        for group in of.groups().filter(memacct::is_limited) {
-            state.memacct.enter(of.server, of.client, group);
-        }
-        if let Some(id) = &of.partition {
-            state.partitions.enter(of.server, of.client, id.clone());
-        }
-    }
-
     /// At the daemon's end: with protocol 3 servers and namespaces stay for the next one, since
     /// containers have their directories mounted; with protocol 2 commands hold for the daemon's life.
     pub(super) fn leave_snapshot(&self) {
         let mut state = self.lock();
-        if !self.is_v3() {
+        if !state.tenancy.outlives_daemon() {
             if state.snapshot.open.take().is_some() {
                 let _ = std::fs::remove_file(self.snapshot_path());
             }
             return;
         }
-        state.memberships.clear();
-        state.left = Default::default();
+        state.tenancy.forget_clients();
+        state.left.clear();
         state.kept = Kept::default();
         self.write_snapshot_of(&mut state);
     }
 
-    /// Goes on with what a daemon before left, but for named servers.
+    /// Goes on with what a daemon before left.
     pub(super) fn restore(&self, state: &mut State, snapshot: &Snapshot) {
         let is_as_given = |now: &SettingsRecord| *now == snapshot.given.settings;
         if is_as_given(&self.given.settings) {
@@ -236,12 +211,9 @@ impl Daemon {
         if self.given.counting == snapshot.given.counting {
             self.restore_counting(&snapshot.counting);
         }
-        for limit in &snapshot.cgroup_limits {
-            let _ = state.memacct.set(limit.clone());
-        }
         state.kept = Kept::from_record(snapshot.kept.clone());
-        state.partitions = Partitions::from_record(snapshot.partitions.clone());
-        state.left = (snapshot.clients.clone(), snapshot.servers.clone());
+        state.tenancy.restore(snapshot.tenancy.clone());
+        state.left = snapshot.servers.clone();
     }
 }
 
@@ -276,7 +248,8 @@ mod tests {
     fn what_is_written_is_read_and_a_torn_line_costs_only_itself() {
         let path = std::env::temp_dir().join(format!("openmps-snapshot-{}", std::process::id()));
         let clients = vec![membership(1, 2)];
-        let snapshot = Snapshot { protocol: 3, clients, ..Snapshot::default() };
+        let tenancy = TenancyRecord { clients, ..TenancyRecord::default() };
+        let snapshot = Snapshot { protocol: 3, tenancy, ..Snapshot::default() };
         let mut file = write_anew(&path, &snapshot).unwrap();
         for change in [
             Change::Enter(membership(1, 3)),
@@ -289,8 +262,10 @@ mod tests {
         }
         write!(file, "{{\"Enter\":{{\"serv").unwrap();
         let read = Snapshot::read(&path).unwrap().unwrap();
-        assert_eq!(read, Snapshot { clients: vec![membership(1, 3)], ..snapshot });
-        assert_eq!(read.clients[0].groups().next().unwrap().hard_bytes, u64::MAX);
+        let clients = vec![membership(1, 3)];
+        let tenancy = TenancyRecord { clients, ..TenancyRecord::default() };
+        assert_eq!(read, Snapshot { tenancy, ..snapshot });
+        assert_eq!(read.tenancy.clients[0].groups().next().unwrap().hard_bytes, u64::MAX);
         std::fs::write(&path, "nonsense").unwrap();
         assert!(Snapshot::read(&path).unwrap_err().contains("is not understood"));
         std::fs::remove_file(&path).unwrap();

@@ -1,6 +1,5 @@
 //! Starting the daemon: in this process, or in the background.
 
-use super::endpoints::{MODES, listen};
 use super::event_loop::EventLoop;
 use super::found::NEWCOMERS_WAIT;
 use super::handover::{self, Handover, Inherited};
@@ -13,13 +12,16 @@ use super::state::State;
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
 use crate::accounting::Book;
-use crate::configuration::{self, Configuration, ConfigurationError};
+use crate::directory::{MODES, listen};
 use crate::directory::{Occupied, PipeDirectory};
+use crate::error::ConfigurationError;
 use crate::error::DirectoryError;
 use crate::fault_budget::FaultBudget;
 use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
+use crate::v3::configuration::{self, Configuration};
+use crate::v3::{Tenancy, TenancyOptions};
 use channel::log_line::Level;
 use cuda_api::environment::{
     OPENMPS_CPUS, OPENMPS_FAULT_BUDGET, OPENMPS_IDLE_S, OPENMPS_STANDBY, VARIABLES, Variable,
@@ -143,7 +145,7 @@ pub fn run(
     let (counting, wrong) = super::counting::from_environment();
     warnings.extend(wrong);
     let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
-    let cgroup_root = crate::dmem::cgroup_root();
+    let cgroup_root = crate::cgroup::cgroup_root();
     let fault_budget = FaultBudget::parse(&budget).unwrap_or_else(|error| {
         warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
         None
@@ -200,6 +202,10 @@ pub fn run(
         scheduling: scheduling.of_servers(),
         counting: counting.name().to_owned(),
     };
+    let tenancy = Tenancy::new(TenancyOptions {
+        named_servers: options.protocol == 3,
+        static_partitioning: options.static_partitioning,
+    });
     let daemon = Arc::new_cyclic(|this| Daemon {
         this: this.clone(),
         owner,
@@ -221,7 +227,7 @@ pub fn run(
         fault_budget,
         cgroups: super::server_cgroup::ServerCgroups::find(&cgroup_root),
         cgroup_root,
-        state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
+        state: Mutex::new(State { defaults, servers, found_until, tenancy, ..State::default() }),
         changed: Condvar::new(),
         waker,
     });
@@ -261,7 +267,7 @@ fn left_by_the_daemon_before(occupied: &Occupied, logs: &Logs, protocol: u32) ->
         None
     });
     let left = left.filter(|left| left.protocol == protocol);
-    let names = left.as_ref().map(|left| left.named.directories()).unwrap_or_default();
+    let names = left.as_ref().map(|left| left.tenancy.named.directories()).unwrap_or_default();
     directory.remove_named_but(&names.iter().map(|name| directory.path().join(name)).collect());
     if left.is_none() {
         let _ = std::fs::remove_file(directory.state_file());
@@ -278,23 +284,21 @@ impl Daemon {
             self.restore(&mut self.lock(), left);
         }
         let has_left = left.is_some();
-        let begun = match self.is_v3() {
-            true => self.apply(left, configuration).and_then(|()| self.check_configuration()),
-            false => Ok(()),
-        };
+        let before = left.as_ref().map(|left| left.given.configuration.as_str());
+        let begun = self.apply(before, configuration).and_then(|()| self.check_configuration());
         let mut state = self.lock();
         match &begun {
-            Ok(()) if has_left || !state.named.all().is_empty() => {
+            Ok(()) if has_left || state.tenancy.has_servers() => {
                 self.write_snapshot_of(&mut state);
                 // Directories of servers that the configuration file has no more.
-                let names = state.named.record().directories();
+                let names = state.tenancy.directories();
                 let stay = names.iter().map(|name| self.directory.path().join(name)).collect();
                 self.directory.remove_named_but(&stay);
             }
             Ok(()) => {}
             Err(_) => {
                 state.inventory.stop();
-                state.endpoints.close_all();
+                state.tenancy.endpoints_mut().close_all();
                 if is_new {
                     self.directory.remove_named_but(&Default::default());
                 }
@@ -468,7 +472,7 @@ fn end(daemon: &Daemon, sources: Sources) {
     notify("STOPPING=1");
     daemon.logs.control.control("Exit with status 0");
     daemon.leave_snapshot();
-    daemon.lock().endpoints.close_all();
+    daemon.lock().tenancy.endpoints_mut().close_all();
     drop(sources);
     daemon.lock().ended = true;
     daemon.changed.notify_all();

@@ -3,8 +3,8 @@
 use super::super::query::pid_namespace;
 use super::super::{Failure, act};
 use super::{Call, Outcome, field, server, table};
-use crate::daemon::ClientRow;
 use crate::format::pci_of;
+use crate::v3::ClientRow;
 
 const HEADER: &[&str] = &["pid", "server", "device", "namespace", "cmd"];
 const FIELDS: &[&str] =

@@ -2,7 +2,7 @@
 
 use super::{Call, Outcome, server, table};
 use crate::format::pci_of;
-use crate::partitions::Partitions;
+use crate::v3::partitions::Partitions;
 use channel::message::{Device, Devices};
 
 const HEADER: &[&str] = &[

@@ -2,9 +2,9 @@
 
 use super::super::Failure;
 use super::{Call, Outcome, boolean, table};
-use crate::configuration::CONTEXT_SHARE;
-use crate::daemon::Features;
-use crate::memacct::CgroupLimit;
+use crate::v3::Features;
+use crate::v3::configuration::CONTEXT_SHARE;
+use crate::v3::memacct::CgroupLimit;
 use cuda_api::settings::{parse_device, parse_size, size_text};
 
 const HEADER: &[&str] = &["FEATURE", "STATE", "MODULE", "COVERS"];

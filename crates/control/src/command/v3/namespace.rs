@@ -2,7 +2,8 @@
 
 use super::super::Failure;
 use super::{Call, Outcome, field, server, table};
-use crate::named::{DeviceLimits, NamedServer, NamespaceLimits};
+use crate::v3::limits::{DeviceLimits, NamespaceLimits};
+use crate::v3::named::NamedServer;
 use cuda_api::settings::Percentage;
 
 const HEADER: &[&str] = &[
@@ -60,7 +61,7 @@ pub(super) fn get(call: &Call<'_>) -> Outcome {
     let (name, server) = (call.at(0), server::find(call, call.at(1))?);
     let limits = server.namespaces.get(name).ok_or_else(|| {
         let (server, namespace) = (server.name.clone(), name.to_owned());
-        crate::named::NamedError::NoNamespace { server, namespace }
+        crate::v3::name::NamedError::NoNamespace { server, namespace }
     })?;
     if call.at(2).replace('_', "-") == "devices" {
         return Ok(limits.devices.iter().map(of_device).collect());

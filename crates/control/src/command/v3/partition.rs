@@ -2,8 +2,8 @@
 
 use super::super::Failure;
 use super::{Call, Outcome, boolean, server, table};
-use crate::configuration::PartitionConfiguration;
-use crate::partitions::Partitions;
+use crate::v3::configuration::PartitionConfiguration;
+use crate::v3::partitions::Partitions;
 use cuda_api::settings::names_device;
 
 const HEADER: &[&str] = &[

@@ -2,10 +2,11 @@
 
 use super::super::Failure;
 use super::{Call, Outcome, boolean, field, table};
-use crate::configuration::LOCALITY_DOMAINS;
-use crate::daemon::NewServer;
-use crate::named::{NamedServer, NamespaceLimits, parse_devices};
 use crate::status::ServerState;
+use crate::v3::NewServer;
+use crate::v3::configuration::LOCALITY_DOMAINS;
+use crate::v3::limits::NamespaceLimits;
+use crate::v3::named::{NamedServer, parse_devices};
 
 const HEADER: &[&str] =
     &["name", "uid", "pid", "status", "pipe-directory", "allowed-devices", "context-ids"];
@@ -87,7 +88,7 @@ pub(super) fn visible(call: &Call<'_>) -> Vec<NamedServer> {
 /// The server with this name, if the user that asks may see it.
 pub(super) fn find(call: &Call<'_>, name: &str) -> Result<NamedServer, Failure> {
     let found = visible(call).into_iter().find(|server| server.name == name);
-    found.ok_or_else(|| crate::named::NamedError::NoServer(name.to_owned()).into())
+    found.ok_or_else(|| crate::v3::name::NamedError::NoServer(name.to_owned()).into())
 }
 
 /// The servers that a command is about: the one that `--server` names, or all.

@@ -1,10 +1,9 @@
 //! Sockets and logs of named servers: `<server>/control`, `<server>/<namespace>/control`, `<server>/log`.
 
-use crate::activation;
-use crate::directory::make_fifo;
+use super::name::DEFAULT_NAMESPACE;
+use crate::directory::{MODES, listen, make_fifo};
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
-use crate::named::DEFAULT_NAMESPACE;
 use channel::socket::{Listener, file_id};
 use locks::Mutex;
 use std::io;
@@ -13,9 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
-pub(super) const MODES: [u32; 2] = [0o666, 0o755];
-
 /// The FIFO that a server's processes write their log into.
 const LOG: &str = "log";
 /// Reads of one log before others have their turn.
@@ -23,12 +19,17 @@ const READS_MAX: usize = 64;
 
 /// The named server and the namespace that a client chose by the socket that it came by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     /// Number of the named server; 0: the user's own, of protocol 2.
     pub named: u32,
     pub namespace: String,
     /// It came by the daemon's own socket and is in no namespace by what it is.
     pub by_main: bool,
+}
+
+/// Whether this is the namespace that each server has.
+pub(crate) fn is_default(namespace: &str) -> bool {
+    namespace == DEFAULT_NAMESPACE
 }
 
 /// A socket that clients of a namespace come by.
@@ -39,7 +40,7 @@ struct Endpoint {
 }
 
 /// The log of a named server's processes: they write into its FIFO.
-pub(super) struct ServerLog {
+pub(crate) struct ServerLog {
     named: u32,
     path: PathBuf,
     reader: OwnedFd,
@@ -81,14 +82,14 @@ impl ServerLog {
 }
 
 /// What the event loop polls of named servers.
-pub(super) struct WatchedEndpoints {
+pub(crate) struct WatchedEndpoints {
     pub sockets: Vec<(Arc<Listener>, Chosen)>,
     pub logs: Vec<Arc<ServerLog>>,
 }
 
 /// All sockets and logs of named servers.
 #[derive(Default)]
-pub(super) struct Endpoints {
+pub(crate) struct Endpoints {
     sockets: Vec<Endpoint>,
     logs: Vec<Arc<ServerLog>>,
 }
@@ -284,17 +285,4 @@ fn make_directory(path: &Path) -> Result<(), DirectoryError> {
         true => Ok(()),
         false => Err(DirectoryError::NoDirectory { path: path.to_owned() }),
     }
-}
-
-/// Takes the service manager's socket, if it listens there. Else listens under another name first: a process
-/// that sees the socket under its own can connect.
-pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError> {
-    let failed = |error| DirectoryError::at(path, error);
-    if let Some(taken) = activation::take(path) {
-        return taken.map_err(failed);
-    }
-    let unfinished = path.with_file_name("new");
-    let _ = std::fs::remove_file(&unfinished);
-    let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
-    listener.rename(path).map_err(failed)
 }

@@ -5,7 +5,7 @@
 //! variables are the program's own word: they bind programs that do not mean harm.
 
 use channel::message::MemoryGroup;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of the longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -13,23 +13,6 @@ const MIB: u64 = 1 << 20;
 /// Variables for a container's guaranteed memory, MiB, and for the most that it may have: today's names and older ones.
 const REQUEST: [&str; 2] = ["NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_REQUESTS"];
 const LIMIT: [&str; 2] = ["NVIDIA_GPU_MEMORY_LIMIT", "NVIDIA_GPU_MEMORY_LIMITS"];
-
-/// Where cgroups of version 2 are mounted: what [`OPENMPS_CGROUP_ROOT`] says, else the first mount of that kind.
-///
-/// [`OPENMPS_CGROUP_ROOT`]: cuda_api::environment::OPENMPS_CGROUP_ROOT
-pub(crate) fn cgroup_root() -> PathBuf {
-    let named = std::env::var_os(cuda_api::environment::OPENMPS_CGROUP_ROOT);
-    if let Some(named) = named.filter(|value| !value.is_empty()) {
-        return PathBuf::from(named);
-    }
-    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let mut rows = mounts.lines().map(|line| line.split(' '));
-    let found = rows.find_map(|mut row| {
-        let (place, kind) = (row.nth(1)?, row.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
-    });
-    found.unwrap_or_else(|| PathBuf::from("/sys/fs/cgroup"))
-}
 
 /// The limits that the dmem controller has on a device, at a PCI address, for a process of a cgroup. The hard limit is
 /// the least of the cgroup's and those above it, whose account it then is; the soft one that of the nearest with one.

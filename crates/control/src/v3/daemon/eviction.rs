@@ -1,10 +1,10 @@
 //! Eviction: device memory for a client within its cgroup's soft limit, from one of another that is beyond its.
 
-use super::Daemon;
-use super::state::State;
-use crate::dmem;
-use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
+use crate::cgroup::cgroup_of;
+use crate::daemon::{Daemon, State};
 use crate::report::CgroupMemory;
+use crate::v3::dmem;
+use crate::v3::memacct::{Candidate, CgroupLimit};
 use channel::message::{MemoryGroup, pid_of_process};
 use cuda_api::CUuuid;
 use recovery::servers::ClientProcess;
@@ -20,7 +20,7 @@ fn of_command(
     let ordinal = devices.find(device)? as u32;
     let pci = devices.devices.get(ordinal as usize)?.pci_bus_id.clone();
     let place = (ordinal, &*device.to_string());
-    Some((cgroup.and_then(|cgroup| state.memacct.group_of(cgroup, place)), pci))
+    Some((cgroup.and_then(|cgroup| state.tenancy.memacct.group_of(cgroup, place)), pci))
 }
 
 /// A group, for a sentence: a namespace's says what it is.
@@ -33,12 +33,12 @@ fn called(name: &str) -> String {
 
 impl Daemon {
     /// The limits of the cgroup that a client's process is in, if memory is accounted for.
-    pub(super) fn memory_group(
+    pub(crate) fn cgroup_group(
         &self,
         state: &State,
         process: ClientProcess,
     ) -> Option<MemoryGroup> {
-        if !state.features.memacct || pid_of_process(process.pid) == 0 {
+        if !state.tenancy.features.memacct || pid_of_process(process.pid) == 0 {
             return None;
         }
         let pid = pid_of_process(process.pid);
@@ -48,7 +48,7 @@ impl Daemon {
     }
 
     /// The limits of a client's cgroup now, whether it came with some or not. The state is not held while files are read.
-    pub(super) fn limits_of_cgroup(
+    pub(crate) fn limits_of_cgroup(
         &self,
         client: u32,
         cgroup: Option<&str>,
@@ -60,25 +60,25 @@ impl Daemon {
 
     /// What the kernel's controller says, else what the program itself does.
     fn of_others(&self, pid: u32, cgroup: Option<&str>, pci: &str) -> Option<MemoryGroup> {
-        let of_kernel = cgroup.and_then(|of| dmem::of_cgroup(&self.cgroup_root, of, pci));
+        let of_kernel = cgroup.and_then(|of| dmem::of_cgroup(self.cgroup_root(), of, pci));
         of_kernel.or_else(|| dmem::of_environment(pid, cgroup))
     }
 
     /// A client of a server's process waits for room on its device: another client is ended for it, if there
     /// is one who may be. On a thread of its own, one at a time; the client asks again meanwhile.
-    pub(super) fn make_room(&self, state: &mut State, process: u32, client: u32) {
-        if state.memacct.evicting || state.servers.stopping.is_some() {
+    pub(crate) fn make_room(&self, state: &mut State, process: u32, client: u32) {
+        if state.tenancy.memacct.evicting || state.servers.stopping.is_some() {
             return;
         }
-        let Some(wants) = state.memacct.group(process, client).cloned() else { return };
+        let Some(wants) = state.tenancy.memacct.group(process, client).cloned() else { return };
         let Some(device) = state.server(process).map(|server| server.device) else { return };
-        let Some(daemon) = self.this.upgrade() else { return };
+        let Some(daemon) = self.shared() else { return };
         let work = move || {
             daemon.evict((process, client), &wants, device);
-            daemon.lock().memacct.evicting = false;
+            daemon.lock().tenancy.memacct.evicting = false;
         };
         let thread = std::thread::Builder::new().name("eviction".to_owned()).spawn(work);
-        state.memacct.evicting = thread.is_ok();
+        state.tenancy.memacct.evicting = thread.is_ok();
     }
 
     fn evict(&self, (process, client): (u32, u32), wants: &MemoryGroup, device: CUuuid) {
@@ -99,9 +99,10 @@ impl Daemon {
         }
         let (victim, group, audit) = {
             let state = self.lock();
-            let victim = state.memacct.victim(wants, &candidates).cloned();
-            let group = victim.as_ref().and_then(|of| state.memacct.group(of.process, of.pid));
-            (victim, group.cloned(), state.features.audit_log)
+            let victim = state.tenancy.memacct.victim(wants, &candidates).cloned();
+            let group =
+                victim.as_ref().and_then(|of| state.tenancy.memacct.group(of.process, of.pid));
+            (victim, group.cloned(), state.tenancy.features.audit_log)
         };
         let who = format!("client {client} of server {process} in {}", called(&wants.name));
         let Some(victim) = victim else {
@@ -127,7 +128,7 @@ impl Daemon {
     /// Sets limits of a cgroup: for programs to come, and for those that run and came with limits.
     pub(crate) fn set_cgroup_limit(&self, limit: CgroupLimit) -> Result<(), String> {
         let mut state = self.lock();
-        state.memacct.set(limit)?;
+        state.tenancy.memacct.set(limit)?;
         self.follow_soon(&mut state);
         Ok(())
     }
@@ -140,7 +141,7 @@ impl Daemon {
             soft_bytes: of.soft_bytes,
             hard_bytes: Some(of.hard_bytes).filter(|bytes| *bytes != u64::MAX),
         };
-        self.lock().memacct.limits().iter().map(row).collect()
+        self.lock().tenancy.memacct.limits().iter().map(row).collect()
     }
 
     /// The limits of cgroups, and what the programs of each hold, bytes.
@@ -149,7 +150,7 @@ impl Daemon {
         let state = self.lock();
         let used = |limit: &CgroupLimit| {
             let mine = rows.iter().filter(|row| {
-                let group = state.memacct.group(row.process, row.client.process);
+                let group = state.tenancy.memacct.group(row.process, row.client.process);
                 let here = limit.device.as_ref().is_none_or(|word| {
                     let ordinal = row.device.unwrap_or(usize::MAX) as u32;
                     cuda_api::settings::names_device(word, ordinal, &row.client.device_uuid)
@@ -158,6 +159,6 @@ impl Daemon {
             });
             mine.map(|row| row.client.memory_bytes).sum()
         };
-        state.memacct.limits().iter().map(|limit| (limit.clone(), used(limit))).collect()
+        state.tenancy.memacct.limits().iter().map(|limit| (limit.clone(), used(limit))).collect()
     }
 }

@@ -1,14 +1,12 @@
-//! Membership: where a client counts that a server has, as the next daemon is to know it, and the file
-//! in which that lies.
+//! Membership: where a client counts that a server has, as the next daemon is to know it.
 
 use channel::message::MemoryGroup;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 
 /// Where a client is that a server has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Membership {
+pub(crate) struct Membership {
     pub server: u32,
     pub client: u32,
     /// Number of the named server; 0: none.
@@ -47,15 +45,4 @@ impl Membership {
         let hard = Some(group.hard_bytes).filter(|bytes| *bytes < u64::MAX);
         (group.name.clone(), group.soft_bytes, hard)
     }
-}
-
-/// The file in which a daemon leaves its snapshot.
-#[derive(Debug, Default)]
-pub(super) struct SnapshotFile {
-    /// None: nothing was changed yet.
-    pub open: Option<File>,
-    /// Lines behind the first one.
-    pub lines: usize,
-    /// That it cannot be written was said.
-    pub said: bool,
 }

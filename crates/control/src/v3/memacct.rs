@@ -157,12 +157,6 @@ impl Memacct {
     }
 }
 
-/// The cgroup of a process, of version 2: the path in its line `0::`.
-pub(crate) fn cgroup_of(pid: u32) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,12 +208,5 @@ mod tests {
         assert_eq!(memacct.group(7, 3), None);
         memacct.forget_server(7);
         assert_eq!(memacct.group(7, 1), None);
-    }
-
-    #[test]
-    fn a_process_has_a_cgroup() {
-        let own = cgroup_of(std::process::id());
-        assert!(own.is_none_or(|path| path.starts_with('/')));
-        assert_eq!(cgroup_of(0), None);
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! What it does not know it refuses, with the line: a limit that is misspelt would not hold.
 
-use crate::named::{DEFAULT_NAMESPACE, NamespaceLimits, check_name, parse_devices};
+use super::limits::NamespaceLimits;
+use super::name::{DEFAULT_NAMESPACE, check_name};
+use super::named::parse_devices;
+use crate::error::ConfigurationError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use thiserror::Error;
+use std::path::Path;
 use toml::{Spanned, Value};
 
 /// What answers a request for locality domains.
@@ -54,27 +56,6 @@ pub(crate) struct PartitionConfiguration {
     pub shareable: bool,
     /// Chunks that it has at most with those that it borrows; 0: it borrows none.
     pub chunks_max: u32,
-}
-
-/// Why a file was not applied.
-#[derive(Debug, Error)]
-pub enum ConfigurationError {
-    /// It cannot be read.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// What it says is wrong; the line and what is allowed are in the text.
-    #[error("{}: {text}", path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Line and reason.
-        text: String,
-    },
 }
 
 #[derive(Deserialize)]

@@ -1,14 +1,14 @@
 //! What the daemon does with named servers and namespaces: makes them, starts them, ends them.
 
-use super::endpoints::Chosen;
-use super::launch_error::LaunchError;
-use super::snapshot::Snapshot;
-use super::state::{Features, State};
-use super::{Daemon, protocol};
-use crate::configuration::{self, Configuration, PartitionConfiguration, ServerConfiguration};
-use crate::named::{DEFAULT_NAMESPACE, Named, NamedError, NamedServer, NamespaceLimits};
-use crate::partitions::{Partition, Purpose};
+use crate::daemon::{Daemon, LaunchError, State, protocol};
 use crate::status::{Client, ServerState};
+use crate::v3::configuration::{self, Configuration, PartitionConfiguration, ServerConfiguration};
+use crate::v3::endpoints::Chosen;
+use crate::v3::limits::NamespaceLimits;
+use crate::v3::name::{DEFAULT_NAMESPACE, NamedError};
+use crate::v3::named::NamedServer;
+use crate::v3::partitions::{Partition, Purpose};
+use crate::v3::{Features, Tenancy};
 use channel::message::Device;
 use cuda_api::CUuuid;
 use recovery::servers::{NoServer, Phase, ServerKey};
@@ -56,7 +56,7 @@ fn text(error: impl std::fmt::Display) -> String {
 impl Daemon {
     /// Whether it follows protocol 3.
     pub(crate) fn is_v3(&self) -> bool {
-        self.options.protocol == 3
+        self.options().protocol == 3
     }
 
     /// The UUID of the device that a word names.
@@ -66,12 +66,12 @@ impl Daemon {
 
     /// Whether its servers are for all users.
     pub(crate) fn is_multiuser(&self) -> bool {
-        self.options.access.multiuser
+        self.options().access.multiuser
     }
 
     /// The named servers, oldest first, of the users that `sees` wants.
     pub(crate) fn named_servers(&self, sees: impl Fn(u32) -> bool) -> Vec<NamedServer> {
-        self.lock().named.all().iter().filter(|server| sees(server.uid)).cloned().collect()
+        self.lock().tenancy.named.all().iter().filter(|server| sees(server.uid)).cloned().collect()
     }
 
     /// The processes of all named servers.
@@ -81,7 +81,7 @@ impl Daemon {
         rows.map(|server| ProcessRow {
             named: server.named,
             pid: server.pid,
-            state: super::state::state_of(server),
+            state: crate::daemon::state_of(server),
             device: server.device,
         })
         .collect()
@@ -89,21 +89,21 @@ impl Daemon {
 
     /// Where a server's socket is.
     pub(crate) fn directory_of(&self, server: &str) -> PathBuf {
-        self.directory.path().join(server)
+        self.directory().path().join(server)
     }
 
     /// The user that a server is for, and that user's group.
     fn user_of(&self, uid: Option<u32>) -> Result<(u32, u32), String> {
-        let uid = uid.unwrap_or(self.owner);
-        if self.options.access.multiuser && uid != self.owner {
+        let uid = uid.unwrap_or(self.owner());
+        if self.options().access.multiuser && uid != self.owner() {
             return Err(format!(
                 "this daemon's servers are for all users (multiuser): --uid can only be {}",
-                self.owner
+                self.owner()
             ));
         }
         let gid = match crate::users::find(uid) {
             Some(user) => user.gid,
-            None if uid == self.owner => rustix::process::getegid().as_raw(),
+            None if uid == self.owner() => rustix::process::getegid().as_raw(),
             None => return Err(format!("there is no user with the id {uid}")),
         };
         self.check_user(uid, gid).map_err(text)?;
@@ -113,13 +113,13 @@ impl Daemon {
     /// Enters a server into the list and makes its sockets. Its processes are not started.
     fn enter_server(&self, state: &mut State, new: NamedServer) -> Result<u32, String> {
         let (name, namespaces) = (new.name.clone(), new.namespaces.clone());
-        let number = state.named.create(new).map_err(text)?;
+        let number = state.tenancy.named.create(new).map_err(text)?;
         let default = (!namespaces.contains_key(DEFAULT_NAMESPACE)).then_some(DEFAULT_NAMESPACE);
         let names = namespaces.keys().map(String::as_str).chain(default);
         let directory = self.directory_of(&name);
-        let logs = self.logs.directory.as_deref();
-        if let Err(error) = state.endpoints.open_server(&directory, logs, number, names) {
-            state.named.delete(number);
+        let logs = self.log_directory();
+        if let Err(error) = state.tenancy.endpoints.open_server(&directory, logs, number, names) {
+            state.tenancy.named.delete(number);
             return Err(error.to_string());
         }
         self.wake();
@@ -127,7 +127,7 @@ impl Daemon {
     }
 
     /// The server that programs of a user come to that name none; made if there is none.
-    pub(super) fn automatic_server(
+    pub(crate) fn automatic_server(
         &self,
         state: &mut State,
         uid: u32,
@@ -135,7 +135,7 @@ impl Daemon {
     ) -> Result<Chosen, LaunchError> {
         let namespace = DEFAULT_NAMESPACE.to_owned();
         let name = format!("uid_{uid}");
-        if let Ok(server) = state.named.by_name(&name) {
+        if let Ok(server) = state.tenancy.named.by_name(&name) {
             return Ok(Chosen { named: server.number, namespace, by_main: true });
         }
         self.check_user(uid, gid)?;
@@ -180,7 +180,7 @@ impl Daemon {
     fn start_named(&self, name: &str) -> Result<(), String> {
         self.devices().map_err(text)?;
         let state = self.lock();
-        let server = state.named.by_name(name).map_err(text)?;
+        let server = state.tenancy.named.by_name(name).map_err(text)?;
         let (uid, gid, named) = (server.uid, server.gid, server.number);
         let devices = match state.devices_of(named) {
             Some(devices) => devices.map_err(text)?,
@@ -191,13 +191,13 @@ impl Daemon {
             .iter()
             .map(|device| ServerKey { uid, named, device: device.uuid })
             .collect();
-        self.start_seats(state, &server_keys, gid).map_err(text)
+        self.start_at(state, &server_keys, gid).map_err(text)
     }
 
     /// Takes a server away, with its clients if `force`.
     pub(crate) fn delete_server(&self, name: &str, force: bool) -> Result<(), String> {
         let mut state = self.lock();
-        let number = state.named.by_name(name).map_err(text)?.number;
+        let number = state.tenancy.named.by_name(name).map_err(text)?.number;
         let clients: usize =
             state.servers.iter().filter(|s| s.named == number).map(|s| s.clients).sum();
         if clients > 0 && !force {
@@ -210,9 +210,9 @@ impl Daemon {
         for server in servers.iter_mut().filter(|server| server.named == number) {
             server.tell_to_end(true, Instant::now(), &mut effects);
         }
-        state.endpoints.close_server(&self.directory_of(name), number);
-        state.partitions.forget_named(number);
-        state.named.delete(number);
+        state.tenancy.endpoints.close_server(&self.directory_of(name), number);
+        state.tenancy.partitions.forget_named(number);
+        state.tenancy.named.delete(number);
         self.wake();
         let deadline = Instant::now() + Duration::from_secs(DELETE_S_MAX);
         let _ = self.wait_until(state, Some(deadline), |state| {
@@ -234,17 +234,17 @@ impl Daemon {
         };
         let weighs = limits.weight.is_some();
         let mut state = self.lock();
-        let number = state.named.by_name(name).map_err(text)?.number;
+        let number = state.tenancy.named.by_name(name).map_err(text)?.number;
         if user.is_some() && state.servers.iter().any(|server| server.named == number) {
             return Err(format!(
                 "Server '{name}' has processes, whose user cannot change: delete it and create it \
                  with the other user"
             ));
         }
-        state.named.change(name, user, limits).map_err(text)?;
-        let State { servers, named, defaults, .. } = &mut *state;
+        state.tenancy.named.change(name, user, limits).map_err(text)?;
+        let State { servers, tenancy, defaults, .. } = &mut *state;
         for server in servers.iter_mut().filter(|server| server.named == number) {
-            server.link.settings = named.settings_of_server(number, server.device, defaults);
+            server.link.settings = tenancy.settings_of_server(server.server_key(), defaults);
             protocol::send_settings(server, false);
         }
         self.follow_soon(&mut state);
@@ -258,11 +258,11 @@ impl Daemon {
     /// Makes a namespace of a server.
     pub(crate) fn create_namespace(&self, server: &str, name: &str) -> Result<(), String> {
         let mut state = self.lock();
-        state.named.create_namespace(server, name).map_err(text)?;
-        let number = state.named.by_name(server).map_err(text)?.number;
+        state.tenancy.named.create_namespace(server, name).map_err(text)?;
+        let number = state.tenancy.named.by_name(server).map_err(text)?.number;
         let directory = self.directory_of(server);
-        if let Err(error) = state.endpoints.open_namespace(&directory, number, name) {
-            let _ = state.named.delete_namespace(server, name);
+        if let Err(error) = state.tenancy.endpoints.open_namespace(&directory, number, name) {
+            let _ = state.tenancy.named.delete_namespace(server, name);
             return Err(error.to_string());
         }
         self.wake();
@@ -281,7 +281,7 @@ impl Daemon {
         }
         let weighs = limits.weight.is_some();
         let mut state = self.lock();
-        state.named.namespace(server, name).map_err(text)?.merge(limits);
+        state.tenancy.named.namespace(server, name).map_err(text)?.merge(limits);
         self.follow_soon(&mut state);
         drop(state);
         if weighs {
@@ -306,13 +306,13 @@ impl Daemon {
             );
         }
         let mut state = self.lock();
-        let number = state.named.by_name(server).map_err(text)?.number;
-        state.named.namespace(server, name).map_err(text)?;
+        let number = state.tenancy.named.by_name(server).map_err(text)?.number;
+        state.tenancy.named.namespace(server, name).map_err(text)?;
         let active: usize = state
             .servers
             .iter()
             .filter(|process| process.named == number)
-            .map(|process| state.named.clients_in(process.pid, name).len())
+            .map(|process| state.tenancy.named.clients_in(process.pid, name).len())
             .sum();
         if active > 0 && !force && name != DEFAULT_NAMESPACE {
             return Err(format!(
@@ -320,8 +320,8 @@ impl Daemon {
                  terminates them"
             ));
         }
-        state.named.delete_namespace(server, name).map_err(text)?;
-        state.endpoints.close_namespace(number, name);
+        state.tenancy.named.delete_namespace(server, name).map_err(text)?;
+        state.tenancy.endpoints.close_namespace(number, name);
         drop(state);
         for row in clients {
             // One that has ended meanwhile needs no end.
@@ -335,8 +335,8 @@ impl Daemon {
         let devices = self.known_devices();
         let processes: Vec<(u32, String)> = {
             let state = self.lock();
-            let named = |s: &super::state::Server| {
-                let of = state.named.find(s.named).filter(|of| sees(of.uid))?;
+            let named = |s: &crate::daemon::Server| {
+                let of = state.tenancy.named.find(s.named).filter(|of| sees(of.uid))?;
                 let is_ready = !matches!(s.phase, Phase::Starting { .. });
                 is_ready.then(|| (s.pid, of.name.clone()))
             };
@@ -349,7 +349,7 @@ impl Daemon {
         for ((process, server), (_, status)) in processes.into_iter().zip(statuses) {
             let Ok(status) = status else { continue };
             for client in status.clients {
-                let namespace = state.named.namespace_of(process, client.process);
+                let namespace = state.tenancy.named.namespace_of(process, client.process);
                 let ordinal = devices.as_ref().and_then(|devices| {
                     let all = devices.devices.iter();
                     all.map(|d| d.uuid.to_string()).position(|uuid| uuid == client.device_uuid)
@@ -369,7 +369,7 @@ impl Daemon {
     /// The namespace that a client of a server's process chose.
     pub(crate) fn mps_namespace(&self, process: u32, client: u32) -> Option<String> {
         let state = self.lock();
-        state.named.namespace_of(process, client).map(str::to_owned)
+        state.tenancy.named.namespace_of(process, client).map(str::to_owned)
     }
 
     /// Makes a partition of a server's device; gives what it became.
@@ -378,7 +378,7 @@ impl Daemon {
         server: &str,
         wanted: &PartitionConfiguration,
     ) -> Result<Partition, String> {
-        crate::named::check_name(&wanted.name).map_err(text)?;
+        crate::v3::name::check_name(&wanted.name).map_err(text)?;
         let device = self.partitioned(&wanted.device)?;
         let mut state = self.lock();
         let busy = state.servers.iter().any(|s| s.device == device.uuid && s.clients > 0);
@@ -400,10 +400,10 @@ impl Daemon {
     ) -> Result<CUuuid, String> {
         let device = self.partitioned(device)?.uuid;
         let mut state = self.lock();
-        let number = state.named.by_name(server).map_err(text)?.number;
-        let removed = state.partitions.remove_named(device, number, name);
+        let number = state.tenancy.named.by_name(server).map_err(text)?.number;
+        let removed = state.tenancy.partitions.remove_named(device, number, name);
         removed.map_err(|error| match error {
-            crate::partitions::PartitionError::Unknown(_) => format!(
+            crate::v3::partitions::PartitionError::Unknown(_) => format!(
                 "SM partition '{name}' not found on device {device} of server '{server}'; \
                  `sm-partition list` lists them"
             ),
@@ -416,47 +416,42 @@ impl Daemon {
     pub(crate) fn partition_rows(&self) -> Vec<Partition> {
         let Some(devices) = self.known_devices() else { return Vec::new() };
         let state = self.lock();
-        let of =
-            |device: &Device| state.partitions.of_device(device.uuid).cloned().collect::<Vec<_>>();
+        let of = |device: &Device| {
+            state.tenancy.partitions.of_device(device.uuid).cloned().collect::<Vec<_>>()
+        };
         devices.devices.iter().flat_map(of).collect()
     }
 
     /// What can be switched.
     pub(crate) fn features(&self) -> Features {
-        self.lock().features
+        self.lock().tenancy.features
     }
 
     /// Switches something.
     pub(crate) fn change_features(&self, change: impl FnOnce(&mut Features)) {
-        change(&mut self.lock().features);
+        change(&mut self.lock().tenancy.features);
     }
 
-    /// Makes what the daemon before left and what a configuration file asks for. Where the file is the
-    /// same as then, commands that came after it hold; where it was changed it goes before them, and
-    /// what commands have made beside it stays. Processes are not started.
-    pub(super) fn apply(
+    /// Makes what a configuration file asks for, beside what the daemon before left; `left` is the file's text
+    /// then. Where it is the same, commands that came after it hold; where it was changed it goes before them,
+    /// and what commands have made beside it stays. Processes are not started.
+    pub(crate) fn apply(
         &self,
-        left: Option<Snapshot>,
+        left: Option<&str>,
         configuration: Configuration,
     ) -> Result<(), String> {
         let mut state = self.lock();
-        let is_same =
-            left.as_ref().is_some_and(|left| left.given.configuration == self.given.configuration);
-        let mut before = Configuration::default();
-        if let Some(left) = left {
-            before = configuration::parse(&left.given.configuration).unwrap_or_default();
-            state.named = Named::from_record(left.named);
-            state.features = left.features;
-        }
+        let is_same = left.is_some_and(|left| left == self.given_configuration());
+        let before = left.and_then(|left| configuration::parse(left).ok()).unwrap_or_default();
         if !is_same {
             let is_gone = |of: &&ServerConfiguration| {
                 !configuration.servers.iter().any(|new| new.name == of.name)
             };
             for gone in before.servers.iter().filter(is_gone) {
-                let number = state.named.by_name(&gone.name).map(|server| server.number);
+                let number = state.tenancy.named.by_name(&gone.name).map(|server| server.number);
                 if let Ok(number) = number {
-                    state.named.delete(number);
-                    state.partitions.forget_named(number);
+                    state.tenancy.named.delete(number);
+                    state.tenancy.partitions.forget_named(number);
                 }
             }
             for key in &configuration.without_effect {
@@ -466,7 +461,7 @@ impl Daemon {
                 let of_before = before.servers.iter().find(|of| of.name == server.name);
                 self.apply_server(&mut state, server, of_before)?;
             }
-            let features = &mut state.features;
+            let features = &mut state.tenancy.features;
             if configuration.memacct.is_some() {
                 features.memacct = configuration.memacct.unwrap_or_default();
                 features.memacct_is_set = true;
@@ -475,16 +470,19 @@ impl Daemon {
             features.main_socket_alone =
                 configuration.default_socket.map_or(features.main_socket_alone, |on| !on);
         }
-        let weighs =
-            state.named.all().iter().any(|of| of.namespaces.values().any(|of| of.weight.is_some()));
-        if weighs && let Some(settings) = self.scheduling.add_weights() {
+        let weighs = state
+            .tenancy
+            .named
+            .all()
+            .iter()
+            .any(|of| of.namespaces.values().any(|of| of.weight.is_some()));
+        if weighs {
             // No server runs yet.
-            self.log(format!("Weights (timeslice_pct) count: {settings}"));
+            self.weigh_at_start();
         }
-        let State { named, endpoints, .. } = &mut *state;
+        let Tenancy { named, endpoints, .. } = &mut state.tenancy;
         for server in named.all() {
-            let (directory, logs) =
-                (self.directory_of(&server.name), self.logs.directory.as_deref());
+            let (directory, logs) = (self.directory_of(&server.name), self.log_directory());
             let names = server.namespaces.keys().map(String::as_str);
             endpoints
                 .open_server(&directory, logs, server.number, names)
@@ -512,8 +510,8 @@ impl Daemon {
             allowed: server.allowed,
             namespaces: server.namespaces,
         };
-        let number = match state.named.by_name(&new.name) {
-            Err(_) => state.named.create(new).map_err(|error| wrong(error.to_string()))?,
+        let number = match state.tenancy.named.by_name(&new.name) {
+            Err(_) => state.tenancy.named.create(new).map_err(|error| wrong(error.to_string()))?,
             Ok(there) => {
                 let number = there.number;
                 let by_command =
@@ -521,36 +519,39 @@ impl Daemon {
                 for (name, limits) in there.namespaces.iter().filter(|(name, _)| by_command(name)) {
                     new.namespaces.entry(name.clone()).or_insert_with(|| limits.clone());
                 }
-                state.named.replace(new);
+                state.tenancy.named.replace(new);
                 number
             }
         };
         let of_file = before.map_or(&[][..], |before| &before.partitions);
-        state.partitions.forget_labels(number, |label| of_file.iter().any(|of| of.name == label));
+        state
+            .tenancy
+            .partitions
+            .forget_labels(number, |label| of_file.iter().any(|of| of.name == label));
         let name = &server.name;
         let mine = server.partitions.into_iter().map(|wanted| (name.clone(), wanted));
-        state.partitions_wanted.extend(mine);
+        state.tenancy.partitions_wanted.extend(mine);
         Ok(())
     }
 
     /// Whether the devices have what the configuration file asks for. Waits until they are known, if the
     /// file names any.
-    pub(super) fn check_configuration(&self) -> Result<(), String> {
+    pub(crate) fn check_configuration(&self) -> Result<(), String> {
         let names_devices = {
             let state = self.lock();
-            !state.partitions_wanted.is_empty()
-                || state.named.all().iter().any(|server| !server.allowed.is_empty())
+            !state.tenancy.partitions_wanted.is_empty()
+                || state.tenancy.named.all().iter().any(|server| !server.allowed.is_empty())
         };
         if !names_devices {
             return Ok(());
         }
         self.devices().map_err(|error| format!("the devices are not known: {error}"))?;
         let mut state = self.lock();
-        let mistakes = std::mem::take(&mut state.partitions_refused);
+        let mistakes = std::mem::take(&mut state.tenancy.partitions_refused);
         if let Some(first) = mistakes.into_iter().next() {
             return Err(first);
         }
-        for server in state.named.all() {
+        for server in state.tenancy.named.all() {
             if let Some(Err(error)) = state.devices_of(server.number) {
                 return Err(format!("servers.{}: {error}", server.name));
             }
@@ -560,11 +561,18 @@ impl Daemon {
 
     /// Starts the processes of all servers that stay, on a thread of its own: clients wait for them as for
     /// any server. Those of a daemon that was killed come first.
-    pub(super) fn start_all_named(&self) -> Result<(), String> {
+    pub(crate) fn start_all_named(&self) -> Result<(), String> {
         let stays = |server: &&NamedServer| !server.automatic;
-        let names: Vec<String> =
-            self.lock().named.all().iter().filter(stays).map(|of| of.name.clone()).collect();
-        let Some(daemon) = self.this.upgrade().filter(|_| !names.is_empty()) else { return Ok(()) };
+        let names: Vec<String> = self
+            .lock()
+            .tenancy
+            .named
+            .all()
+            .iter()
+            .filter(stays)
+            .map(|of| of.name.clone())
+            .collect();
+        let Some(daemon) = self.shared().filter(|_| !names.is_empty()) else { return Ok(()) };
         let start = move || {
             daemon.wait_for_found();
             daemon.wait_for_left();
@@ -579,8 +587,8 @@ impl Daemon {
     }
 
     /// Makes the partitions that the configuration file wants, once the devices are known.
-    pub(super) fn make_partitions_wanted(&self, state: &mut State) {
-        for (server, wanted) in std::mem::take(&mut state.partitions_wanted) {
+    pub(crate) fn make_partitions_wanted(&self, state: &mut State) {
+        for (server, wanted) in std::mem::take(&mut state.tenancy.partitions_wanted) {
             let Some(devices) = state.inventory.devices().cloned() else { return };
             let named = |(ordinal, device): &(usize, &Device)| {
                 let uuid = device.uuid.to_string();
@@ -594,7 +602,7 @@ impl Daemon {
                 let name = &wanted.name;
                 let refused = format!("servers.{server}: SM partition '{name}': {reason}");
                 self.log(&refused);
-                state.partitions_refused.push(refused);
+                state.tenancy.partitions_refused.push(refused);
             }
         }
     }
@@ -606,7 +614,7 @@ fn add_partition(
     device: &Device,
     wanted: &PartitionConfiguration,
 ) -> Result<Partition, String> {
-    let of = state.named.by_name(server).map_err(text)?;
+    let of = state.tenancy.named.by_name(server).map_err(text)?;
     let (number, name) = (of.number, of.name.clone());
     let allowed = state.devices_of(number);
     if !allowed.is_some_and(|all| all.is_ok_and(|all| all.find(device.uuid).is_some())) {
@@ -623,7 +631,8 @@ fn add_partition(
         shareable: wanted.shareable,
         chunks_max: wanted.chunks_max,
     };
-    let id = state.partitions.add(device, wanted.chunks, of).map_err(text)?;
-    let made = state.partitions.of_device(device.uuid).find(|partition| partition.id() == id);
+    let id = state.tenancy.partitions.add(device, wanted.chunks, of).map_err(text)?;
+    let made =
+        state.tenancy.partitions.of_device(device.uuid).find(|partition| partition.id() == id);
     made.cloned().ok_or_else(|| "the partition is gone".to_owned())
 }

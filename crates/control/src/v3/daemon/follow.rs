@@ -4,10 +4,8 @@
 //! A thread compares what servers were told with what holds now: soon after a command or a client's coming and
 //! going, and once a second, since the kernel's controller does not tell of other limits.
 
-use super::Daemon;
-use super::membership::Membership;
-use super::questions::Reply;
-use super::state::State;
+use crate::daemon::{Daemon, Reply, State};
+use crate::v3::Membership;
 use channel::message::{Change, MemoryGroup, Question, pid_of_process};
 use cuda_api::CUuuid;
 use recovery::servers::Phase;
@@ -21,8 +19,8 @@ const CHANGE_S_MAX: u64 = 10;
 
 impl Daemon {
     /// Starts the thread, where there are namespaces.
-    pub(super) fn start_following(&self) -> io::Result<()> {
-        let Some(daemon) = self.this.upgrade().filter(|_| self.is_v3()) else { return Ok(()) };
+    pub(crate) fn start_following(&self) -> io::Result<()> {
+        let Some(daemon) = self.shared().filter(|_| self.is_v3()) else { return Ok(()) };
         let follow = move || {
             while daemon.wait_for_changes() {
                 daemon.follow_changes();
@@ -32,20 +30,21 @@ impl Daemon {
     }
 
     /// Has limits compared at once.
-    pub(super) fn follow_soon(&self, state: &mut State) {
-        state.follow_now = true;
-        self.changed.notify_all();
+    pub(crate) fn follow_soon(&self, state: &mut State) {
+        state.tenancy.follow_now = true;
+        self.has_changed();
     }
 
     /// Waits until limits are to be compared; false at the daemon's end. Without clients it waits for some.
     fn wait_for_changes(&self) -> bool {
-        let has_clients =
-            |state: &mut State| (state.ended || !state.memberships.is_empty()).then_some(());
+        let has_clients = |state: &mut State| {
+            (state.ended || !state.tenancy.memberships.is_empty()).then_some(())
+        };
         let (state, _) = self.wait_until(self.lock(), None, has_clients);
         let deadline = Instant::now() + Duration::from_millis(FOLLOW_MS);
-        let is_due = |state: &mut State| (state.ended || state.follow_now).then_some(());
+        let is_due = |state: &mut State| (state.ended || state.tenancy.follow_now).then_some(());
         let (mut state, _) = self.wait_until(state, Some(deadline), is_due);
-        state.follow_now = false;
+        state.tenancy.follow_now = false;
         !state.ended
     }
 
@@ -58,7 +57,7 @@ impl Daemon {
                 is_ready.then_some(server.device)
             };
             let of = |membership: &Membership| Some((membership.clone(), ready(membership)?));
-            state.memberships.iter().filter_map(of).collect()
+            state.tenancy.memberships.iter().filter_map(of).collect()
         };
         for (membership, device) in clients {
             for change in self.changes_of(&membership, device) {
@@ -75,7 +74,8 @@ impl Daemon {
         let told_cgroup = groups.next();
         {
             let state = self.lock();
-            let now = state.named.memory_group(membership.named, &membership.namespace, device);
+            let now =
+                state.tenancy.named.memory_group(membership.named, &membership.namespace, device);
             if let (Some(told), Some(now)) = (told_namespace, now)
                 && told != now
                 && told.name == now.name
@@ -85,7 +85,7 @@ impl Daemon {
             let devices = state.inventory.devices();
             let known = devices.and_then(|all| all.devices.get(all.find(device)?));
             let sms = membership.partition.as_deref().zip(known);
-            let sms = sms.and_then(|(id, known)| state.partitions.sms_now(id, known, None));
+            let sms = sms.and_then(|(id, known)| state.tenancy.partitions.sms_now(id, known, None));
             if let (Some((first, end)), true) = (sms, membership.sms.is_some())
                 && membership.sms != sms
             {
@@ -105,7 +105,7 @@ impl Daemon {
         told: MemoryGroup,
         device: CUuuid,
     ) -> Option<Change> {
-        let cgroup = crate::memacct::cgroup_of(pid_of_process(membership.client))?;
+        let cgroup = crate::cgroup::cgroup_of(pid_of_process(membership.client))?;
         let now = self.limits_of_cgroup(membership.client, Some(&cgroup), device);
         let (soft_bytes, hard_bytes) =
             now.map_or((0, u64::MAX), |now| (now.soft_bytes, now.hard_bytes));
@@ -128,11 +128,13 @@ impl Daemon {
         }
         let mut state = self.lock();
         let of = |of: &&mut Membership| (of.server, of.client) == (server, client);
-        let Some(mut known) = state.memberships.iter_mut().find(of).cloned() else { return };
+        let Some(mut known) = state.tenancy.memberships.iter_mut().find(of).cloned() else {
+            return;
+        };
         match change {
             Change::Group(group) => {
                 known.set_group(&group);
-                state.memacct.change(server, client, &group);
+                state.tenancy.memacct.change(server, client, &group);
             }
             Change::Partition(first, end) => known.sms = Some((first, end)),
             _ => {}

@@ -1,14 +1,14 @@
 //! The event loop: everything that happens to the daemon comes through one poll.
 
 use super::Daemon;
-use super::admission::{Door, SILENT_MAX, Silent};
-use super::newcomers::{self, Newcomer};
+use super::clients::admission::{Door, SILENT_MAX, Silent};
+use super::clients::newcomers::{self, Newcomer};
 use super::notify::Watchdog;
-use super::presence::Presence;
 use super::problems;
-use super::protocol::{self, Socket};
+use super::servers::protocol::{self, Socket};
 use super::sources::Sources;
 use super::state::State;
+use super::succession::presence::Presence;
 use crate::accounting::Record;
 use crate::log::LineAssembler;
 use channel::log_line::Level;

@@ -6,36 +6,28 @@
 //!   server that does not read is a server that does not answer.
 //! * Only the event loop reads from servers and takes them out of the list; others send.
 //! * The daemon is never between a client and its server: it hands the client's socket over.
+//!
+//! | folder | what it is |
+//! | --- | --- |
+//! | `clients` | connections until a server has them |
+//! | `servers` | processes of servers, the devices |
+//! | `limits` | what clients are given, and the settings file |
+//! | `succession` | the daemon that follows |
 
-mod admission;
-mod counting;
-mod devices;
+mod clients;
 mod event_loop;
-mod found;
-mod handover;
-mod inventory;
-mod kept;
-mod launch_error;
-mod lifecycle;
 mod limits;
-mod newcomers;
 mod notify;
-mod presence;
 mod problems;
-pub(crate) mod protocol;
-mod questions;
-mod reload;
-mod scheduling;
-mod server_cgroup;
-mod server_process;
-mod snapshot;
+mod servers;
 mod sources;
 mod start;
 mod state;
-mod upgrade;
+mod succession;
 
-pub(crate) use launch_error::LaunchError;
-pub(crate) use questions::Reply;
+pub(crate) use clients::launch_error::LaunchError;
+pub(crate) use servers::protocol;
+pub(crate) use servers::questions::Reply;
 pub(crate) use state::{Server, State, state_of};
 
 pub use crate::report::HANDOVER_VERSION;
@@ -53,9 +45,9 @@ use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
+use limits::scheduling::Scheduling;
 use locks::{Condvar, Mutex, MutexGuard};
 use recovery::servers::{Phase, ServerKey};
-use scheduling::Scheduling;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -128,7 +120,7 @@ pub struct Daemon {
     /// How it shares devices.
     options: DaemonOptions,
     /// What its environment and its configuration file said at its start.
-    given: snapshot::Given,
+    given: succession::snapshot::Given,
     /// It was started for the background.
     detached: bool,
     /// Shells that wait for an answer.
@@ -138,11 +130,11 @@ pub struct Daemon {
     /// What servers count of launches.
     counting: Mutex<Counting>,
     /// What the settings file says.
-    configured: Mutex<reload::Configured>,
+    configured: Mutex<limits::reload::Configured>,
     /// How often a program may fault.
     fault_budget: Option<FaultBudget>,
     /// Where servers have cgroups of their own.
-    cgroups: server_cgroup::ServerCgroups,
+    cgroups: servers::cgroup::ServerCgroups,
     /// Where cgroups are mounted.
     cgroup_root: PathBuf,
     state: Mutex<State>,

@@ -1,14 +1,14 @@
 //! Starting the daemon: in this process, or in the background.
 
 use super::event_loop::EventLoop;
-use super::found::NEWCOMERS_WAIT;
-use super::handover::{self, Handover, Inherited};
+use super::limits::reload::IDLE_S;
+use super::limits::scheduling::Scheduling;
 use super::notify::notify;
-use super::reload::IDLE_S;
-use super::scheduling::Scheduling;
-use super::snapshot::{Given, Snapshot};
 use super::sources::Sources;
 use super::state::State;
+use super::succession::found::NEWCOMERS_WAIT;
+use super::succession::handover::{self, Handover, Inherited};
+use super::succession::snapshot::{Given, Snapshot};
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
 use crate::accounting::Book;
@@ -142,7 +142,7 @@ pub fn run(
     warnings.extend(impassable(directory.path()));
     let (scheduling, mut wrong) = Scheduling::from_environment();
     warnings.append(&mut wrong);
-    let (counting, wrong) = super::counting::from_environment();
+    let (counting, wrong) = super::limits::counting::from_environment();
     warnings.extend(wrong);
     let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
     let cgroup_root = crate::cgroup::cgroup_root();
@@ -223,9 +223,9 @@ pub fn run(
         shells: AtomicUsize::new(0),
         scheduling,
         counting: Mutex::new(counting),
-        configured: super::reload::Configured::of_process(),
+        configured: super::limits::reload::Configured::of_process(),
         fault_budget,
-        cgroups: super::server_cgroup::ServerCgroups::find(&cgroup_root),
+        cgroups: super::servers::cgroup::ServerCgroups::find(&cgroup_root),
         cgroup_root,
         state: Mutex::new(State { defaults, servers, found_until, tenancy, ..State::default() }),
         changed: Condvar::new(),

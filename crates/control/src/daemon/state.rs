@@ -1,11 +1,11 @@
 //! What the daemon knows: servers, clients that wait, settings. Plain data; the rules for servers are
 //! crate `recovery`'s.
 
-use super::inventory::Inventory;
-use super::kept::Kept;
-use super::questions::{LastAnswers, Questions};
-pub(super) use super::server_process::ClientEnd;
-use super::server_process::ServerProcess;
+use super::limits::kept::Kept;
+use super::servers::inventory::Inventory;
+pub(super) use super::servers::process::ClientEnd;
+use super::servers::process::ServerProcess;
+use super::servers::questions::{LastAnswers, Questions};
 use crate::accounting::Present;
 use crate::faults::Faults;
 use crate::settings::{Settings, SettingsRecord};

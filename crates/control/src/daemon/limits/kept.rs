@@ -3,7 +3,7 @@
 //! A server forgets its clients' settings when it ends. The daemon keeps what was changed of a process on a
 //! device until the process ends, and gives it to each server that the process comes to.
 
-use super::server_process::{ClientEnd, began};
+use crate::daemon::servers::process::{ClientEnd, began};
 use channel::message::{Change, SetBy, Settings};
 use cuda_api::CUuuid;
 use cuda_api::settings::{MemoryLimit, Percentage, Priority};
@@ -46,12 +46,12 @@ impl Share {
 
 /// What was changed of all processes.
 #[derive(Default)]
-pub(super) struct Kept(Vec<(Place, ClientEnd, Changes)>);
+pub(in crate::daemon) struct Kept(Vec<(Place, ClientEnd, Changes)>);
 
 /// What was changed of one process, as one daemon writes it for the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct KeptRecord {
+pub(in crate::daemon) struct KeptRecord {
     pid: u32,
     /// When the process began: another one may have its PID by now.
     began: u64,

@@ -7,12 +7,12 @@
 //! here, and no newcomer gets addresses that a client has. Of a client whose server is killed after that
 //! there is no line in the accounting.
 
-use super::Daemon;
-use super::admission::Door;
-use super::protocol::{self, Socket};
-use super::questions::Questions;
-use super::server_process::{ServerProcess, began, pidfd};
-use super::state::{ClientEnd, Link, State};
+use crate::daemon::Daemon;
+use crate::daemon::clients::admission::Door;
+use crate::daemon::servers::process::{ServerProcess, began, pidfd};
+use crate::daemon::servers::protocol::{self, Socket};
+use crate::daemon::servers::questions::Questions;
+use crate::daemon::state::{ClientEnd, Link, State};
 use crate::settings::{Settings, SettingsRecord};
 use channel::message::Serving;
 use channel::socket::PeerCredentials;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// How long newcomers wait where a daemon was killed: servers look for the next one several times
 /// meanwhile.
-pub(super) const NEWCOMERS_WAIT: Duration = Duration::from_millis(600);
+pub(in crate::daemon) const NEWCOMERS_WAIT: Duration = Duration::from_millis(600);
 /// How long after that a server may still come: it may have been stopped, or busy.
 const LATE: Duration = Duration::from_secs(60);
 /// How long servers that start by themselves wait for those of the daemon before.
@@ -31,7 +31,7 @@ const LEFT_MAX: Duration = Duration::from_secs(10);
 
 impl Daemon {
     /// A server of the daemon before has come.
-    pub(super) fn take_over(
+    pub(in crate::daemon) fn take_over(
         &self,
         socket: Socket,
         door: &Door,

@@ -2,9 +2,9 @@
 //! and changes for clients that run.
 
 use super::kept::{Kept, Place as ProcessPlace};
-use super::questions::Reply;
-use super::state::{Server, State};
-use super::{Daemon, QueryError, protocol};
+use crate::daemon::servers::questions::Reply;
+use crate::daemon::state::{Server, State};
+use crate::daemon::{Daemon, QueryError, protocol};
 use crate::settings::Settings;
 use channel::message::{Change, Question, SetBy};
 use cuda_api::CUuuid;
@@ -27,7 +27,7 @@ pub(crate) enum ChangeError {
 impl Daemon {
     /// Has programs' shares follow the number of programs on a device, if that is the policy: of
     /// those whose shares were not set otherwise.
-    pub(super) fn follow_number(&self, state: &mut State, device: CUuuid) {
+    pub(in crate::daemon) fn follow_number(&self, state: &mut State, device: CUuuid) {
         let Some(policy) = self.options.share else { return };
         let on_device = |server: &&mut Server| server.device == device;
         let programs: usize =
@@ -151,7 +151,7 @@ impl Daemon {
     }
 
     /// Keeps what was changed of a server's client, if its process is known.
-    pub(super) fn keep(
+    pub(in crate::daemon) fn keep(
         &self,
         server: u32,
         pid: Option<u32>,

@@ -7,9 +7,9 @@ use recovery::servers::NoServer;
 use thiserror::Error;
 
 /// Clients that wait for a server at one time. Each holds two descriptors.
-pub(super) const WAITING_MAX: usize = 4096;
+pub(in crate::daemon) const WAITING_MAX: usize = 4096;
 /// Of one user: as many as can be served. One user's programs do not keep others' out.
-pub(super) const WAITING_OF_USER_MAX: usize = 1024;
+pub(in crate::daemon) const WAITING_OF_USER_MAX: usize = 1024;
 const _: () = assert!(WAITING_OF_USER_MAX < WAITING_MAX);
 
 /// Why there is no server.

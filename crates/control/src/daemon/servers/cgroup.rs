@@ -16,7 +16,7 @@ const CONTROLLERS: [&str; 3] = ["+memory", "+cpu", "+pids"];
 
 /// The subtree that servers' cgroups are in, if one is delegated.
 #[derive(Debug, Default)]
-pub(super) struct ServerCgroups {
+pub(in crate::daemon) struct ServerCgroups {
     subtree: Option<PathBuf>,
 }
 

@@ -3,12 +3,12 @@
 //!
 //! A thread waits for that process; it ends with it. What was found holds for the daemon's life.
 
-use super::Daemon;
-use super::admission::Door;
 use super::inventory::Asking;
-use super::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
 use super::protocol::{self, Socket};
-use super::state::State;
+use crate::daemon::Daemon;
+use crate::daemon::clients::admission::Door;
+use crate::daemon::clients::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
+use crate::daemon::state::State;
 use channel::message::{Devices, Message};
 use channel::socket::ReceiveError;
 use cuda_api::CUuuid;
@@ -50,7 +50,7 @@ fn not_started(error: &io::Error) -> LaunchError {
 
 impl Daemon {
     /// Has the devices described, unless they are known or that is in flight.
-    pub(super) fn find_devices(&self, state: &mut State) -> Result<(), LaunchError> {
+    pub(in crate::daemon) fn find_devices(&self, state: &mut State) -> Result<(), LaunchError> {
         if state.inventory.devices.is_some() || state.inventory.is_asked() {
             return Ok(());
         }
@@ -86,8 +86,8 @@ impl Daemon {
         let (ours, theirs) = Socket::pair()?;
         ours.set_receive_timeout(Some(Duration::from_secs(READY_S_MAX)))?;
         let mut command = self.server_command(&theirs)?;
-        let child = command.arg(super::DESCRIBE).spawn()?;
-        let exit = super::server_process::pidfd(child.id())?;
+        let child = command.arg(crate::daemon::DESCRIBE).spawn()?;
+        let exit = super::process::pidfd(child.id())?;
         Ok((child, ours, exit))
     }
 
@@ -118,9 +118,7 @@ impl Daemon {
                     (Ok((Message::Failed(reason), _)), _) => reason,
                     (Err(ReceiveError::TimedOut), _) => format!("no answer after {READY_S_MAX} s"),
                     (Ok((other, _)), _) => format!("unexpected {}", other.name()),
-                    (Err(ReceiveError::Closed), Ok(status)) => {
-                        super::server_process::ending(status)
-                    }
+                    (Err(ReceiveError::Closed), Ok(status)) => super::process::ending(status),
                     (Err(error), _) => error.to_string(),
                 };
                 self.logs.control.control(format!("The devices cannot be described: {reason}"));
@@ -141,7 +139,7 @@ impl Daemon {
     }
 
     /// A client wants to know the devices.
-    pub(super) fn describe_to(&self, mut asking: Asking, gid: u32, door: &Door) {
+    pub(in crate::daemon) fn describe_to(&self, mut asking: Asking, gid: u32, door: &Door) {
         let mut state = self.lock();
         let state = &mut *state;
         let may = self.may_wait(state, asking.uid, gid);

@@ -11,17 +11,17 @@ use std::sync::Arc;
 /// What is known of the devices.
 #[derive(Default)]
 pub(crate) struct Inventory {
-    pub(super) devices: Option<Arc<Devices>>,
+    pub(in crate::daemon) devices: Option<Arc<Devices>>,
     /// The process that finds out, readable when it has ended.
-    pub(super) asked: Option<Arc<OwnedFd>>,
+    pub(in crate::daemon) asked: Option<Arc<OwnedFd>>,
     /// Why the last one did not.
-    pub(super) failures: Option<Failures>,
+    pub(in crate::daemon) failures: Option<Failures>,
     /// Clients that wait for the answer.
-    pub(super) waiting: Vec<Asking>,
+    pub(in crate::daemon) waiting: Vec<Asking>,
 }
 
 /// A client that wants to know the devices.
-pub(super) struct Asking {
+pub(in crate::daemon) struct Asking {
     pub pid: u32,
     pub uid: u32,
     /// Number of the named server whose devices it wants to know; 0: none's.

@@ -3,7 +3,7 @@
 //! Only what has changed in the file since it was read last is applied, so that what commands have set
 //! stays otherwise. What hangs on the start of the daemon waits for the next one, and the log says so.
 
-use super::Daemon;
+use crate::daemon::Daemon;
 use crate::settings_file::{self, SettingsFile};
 use cuda_api::environment::{
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a server of another user stays without clients, seconds, if nothing is said.
-pub(super) const IDLE_S: u64 = 300;
+pub(in crate::daemon) const IDLE_S: u64 = 300;
 
 /// What the settings file said when it was read last.
 #[derive(Debug, Default)]
-pub(super) struct Configured {
+pub(in crate::daemon) struct Configured {
     /// The file; `None`: there was none.
     pub path: Option<PathBuf>,
     /// Variables that have their values from it.
@@ -73,7 +73,7 @@ enum Outcome {
 
 impl Daemon {
     /// Reads the settings file again, in the background: servers are asked.
-    pub(super) fn reload_settings(&self) {
+    pub(in crate::daemon) fn reload_settings(&self) {
         let Some(daemon) = self.this.upgrade() else { return };
         let reload = move || daemon.reload_settings_now();
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(reload) {
@@ -181,7 +181,7 @@ impl Daemon {
     }
 
     /// Variables of servers that the settings file has changed since the daemon's start; `None`: not set.
-    pub(super) fn changed_variables(&self) -> BTreeMap<&'static str, Option<String>> {
+    pub(in crate::daemon) fn changed_variables(&self) -> BTreeMap<&'static str, Option<String>> {
         self.configured.lock().of_servers.clone()
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// A server's process.
-pub(super) enum ServerProcess {
+pub(in crate::daemon) enum ServerProcess {
     /// This daemon has started it.
     Started(Child),
     /// The daemon before has started it, in the same process.
@@ -50,7 +50,7 @@ fn process_id(pid: u32) -> io::Result<rustix::process::Pid> {
 }
 
 /// A descriptor that becomes readable when a process ends.
-pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+pub(in crate::daemon) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
 }
 
@@ -60,7 +60,7 @@ const UNKNOWN_END_MAX: Duration = Duration::from_secs(300);
 
 /// By what it is known that a client's process has ended.
 #[derive(Debug)]
-pub(super) enum ClientEnd {
+pub(in crate::daemon) enum ClientEnd {
     /// Readable then.
     Known(OwnedFd),
     /// It cannot be known: the process has no PID here, or there are no descriptors. Since when it was asked.
@@ -102,7 +102,7 @@ impl ClientEnd {
 }
 
 /// `exited with status 1`, `was killed by signal 9`.
-pub(super) fn ending(status: ExitStatus) -> String {
+pub(in crate::daemon) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
@@ -112,7 +112,7 @@ pub(super) fn ending(status: ExitStatus) -> String {
 
 /// True if a process has begun to end: it runs nothing of its program any more, and the kernel takes down
 /// what it had, which for a device's context takes long.
-pub(super) fn is_ending(pid: u32) -> bool {
+pub(in crate::daemon) fn is_ending(pid: u32) -> bool {
     /// PF_EXITING of the kernel's `linux/sched.h`.
     const EXITING: u64 = 4;
     // proc_pid_stat(5): behind the name, which may have any characters, and 6 more fields come the flags.
@@ -122,7 +122,7 @@ pub(super) fn is_ending(pid: u32) -> bool {
 }
 
 /// When a process began, in the kernel's ticks since its start; 0 if there is no such process.
-pub(super) fn began(pid: u32) -> u64 {
+pub(in crate::daemon) fn began(pid: u32) -> u64 {
     // proc_pid_stat(5): starttime is the 20th field behind the name.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let began = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse().ok());

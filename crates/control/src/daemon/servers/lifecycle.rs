@@ -1,17 +1,17 @@
 //! Server processes: starting one as its user, and taking note of what became of it. What is started,
 //! told and killed when is decided in crate `recovery`.
 
-use super::Daemon;
 use super::inventory::Inventory;
-use super::launch_error::LaunchError;
-use super::notify::NOTIFY_SOCKET;
-use super::problems;
+use super::process::{ServerProcess, ending, pidfd};
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use super::server_process::{ServerProcess, ending, pidfd};
-use super::state::{Link, State};
 use crate::accounting::Record;
 use crate::activation;
+use crate::daemon::Daemon;
+use crate::daemon::clients::launch_error::LaunchError;
+use crate::daemon::notify::NOTIFY_SOCKET;
+use crate::daemon::problems;
+use crate::daemon::state::{Link, State};
 use crate::settings::Settings;
 use crate::v3::Tenancy;
 use cuda_api::environment::{
@@ -109,7 +109,7 @@ impl State {
 
 impl Daemon {
     /// Starts a server for a server key that has none. Returns its PID; it is not ready yet.
-    pub(super) fn launch(
+    pub(in crate::daemon) fn launch(
         &self,
         state: &mut State,
         server_key: ServerKey,
@@ -138,7 +138,7 @@ impl Daemon {
 
     /// A server's command as the daemon's own user, to which `theirs` leads. To be started under the
     /// state's lock, so that no other child can catch the descriptor.
-    pub(super) fn server_command(&self, theirs: &Socket) -> io::Result<Command> {
+    pub(in crate::daemon) fn server_command(&self, theirs: &Socket) -> io::Result<Command> {
         rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         let program = self.program.lock();
         let mut command = match program.as_deref() {
@@ -147,11 +147,11 @@ impl Daemon {
         };
         drop(program);
         command
-            .arg(super::CONTROL_FD)
+            .arg(crate::daemon::CONTROL_FD)
             .arg(theirs.as_raw_fd().to_string())
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             // It may be of another release.
-            .env(super::DAEMON_PROTOCOL, channel::PROTOCOL_VERSION.to_string())
+            .env(crate::daemon::DAEMON_PROTOCOL, channel::PROTOCOL_VERSION.to_string())
             // Where its log is, which clients are told: not always where the variable said.
             .env(CUDA_MPS_LOG_DIRECTORY, self.logs.directory.as_deref().unwrap_or("".as_ref()))
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
@@ -197,7 +197,7 @@ impl Daemon {
         ours.set_nonblocking(true)?;
         let mut command = self.server_command(&theirs)?;
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
-        command.arg(super::DEVICE).arg(device.to_string());
+        command.arg(crate::daemon::DEVICE).arg(device.to_string());
         if let Some(name) = name {
             // There it looks for the next daemon, which knows by that whose process it is.
             command.env(CUDA_MPS_PIPE_DIRECTORY, self.directory_of(name));
@@ -247,7 +247,7 @@ impl Daemon {
     }
 
     /// Adds a client to the accounting; a line that cannot be written is lost, and that is said.
-    pub(super) fn write_down(&self, record: &Record) {
+    pub(in crate::daemon) fn write_down(&self, record: &Record) {
         if let Err(error) = self.book.add(record) {
             let text = "What a client used cannot be written down";
             self.logs.control.control(format!("{text}: {error}"));
@@ -255,7 +255,7 @@ impl Daemon {
     }
 
     /// Takes an ended server out of the list and counts how it ended.
-    pub(super) fn reap(&self, state: &mut State, pid: u32) {
+    pub(in crate::daemon) fn reap(&self, state: &mut State, pid: u32) {
         let Some(server) = state.server(pid) else { return };
         let (how, killed) = match server.link.child.wait() {
             Ok(status) => (ending(status), status.signal() == Some(Signal::KILL.as_raw())),

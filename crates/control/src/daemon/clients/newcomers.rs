@@ -1,8 +1,8 @@
 //! Newcomers: connections of users of whom it is not known yet what the name service says. A thread asks
 //! it, so that one that does not answer has that user alone wait.
 
-use super::Daemon;
 use super::admission::Silent;
+use crate::daemon::Daemon;
 use crate::users;
 use locks::Mutex;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 static ASKED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// A connection that waits for what the name service says of its user.
-pub(super) struct Newcomer {
+pub(in crate::daemon) struct Newcomer {
     pub silent: Silent,
     pub deadline: Instant,
 }
@@ -31,7 +31,7 @@ impl Newcomer {
 
 /// Has a thread ask about a user, unless one does, or what it says is fresh. True if nothing need be
 /// waited for.
-pub(super) fn is_known(daemon: &Arc<Daemon>, uid: u32) -> bool {
+pub(in crate::daemon) fn is_known(daemon: &Arc<Daemon>, uid: u32) -> bool {
     if !users::is_fresh(uid) {
         ask(daemon, uid);
     }

@@ -9,9 +9,9 @@
 //! What the configuration file and the environment say goes before what commands have made of it if it
 //! was changed since: the snapshot holds what they said.
 
-use super::Daemon;
-use super::kept::{Kept, KeptRecord};
-use super::state::State;
+use crate::daemon::Daemon;
+use crate::daemon::limits::kept::{Kept, KeptRecord};
+use crate::daemon::state::State;
 use crate::settings::{Settings, SettingsRecord};
 use crate::v3::{Membership, TenancyRecord};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ const LINES_MAX: usize = 4096;
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Snapshot {
+pub(in crate::daemon) struct Snapshot {
     pub protocol: u32,
     pub given: Given,
     pub settings: SettingsRecord,
@@ -43,7 +43,7 @@ pub(super) struct Snapshot {
 /// What a daemon was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Given {
+pub(in crate::daemon) struct Given {
     /// The text of the configuration file.
     pub configuration: String,
     pub settings: SettingsRecord,
@@ -102,8 +102,9 @@ impl Daemon {
     }
 
     /// What the daemon that follows is to know.
-    pub(super) fn snapshot(&self, state: &State) -> Snapshot {
-        let settings = |server: &super::state::Server| (server.pid, server.link.settings.record());
+    pub(in crate::daemon) fn snapshot(&self, state: &State) -> Snapshot {
+        let settings =
+            |server: &crate::daemon::state::Server| (server.pid, server.link.settings.record());
         Snapshot {
             protocol: self.options.protocol,
             given: self.given.clone(),
@@ -144,7 +145,7 @@ impl Daemon {
     }
 
     /// A server has ended, with its clients.
-    pub(super) fn note_server_ended(&self, state: &mut State, server: u32) {
+    pub(in crate::daemon) fn note_server_ended(&self, state: &mut State, server: u32) {
         if state.tenancy.note_server_ended(server) {
             self.append(state, &Change::ServerEnded(server));
         }
@@ -181,7 +182,7 @@ impl Daemon {
 
     /// At the daemon's end: with protocol 3 servers and namespaces stay for the next one, since
     /// containers have their directories mounted; with protocol 2 commands hold for the daemon's life.
-    pub(super) fn leave_snapshot(&self) {
+    pub(in crate::daemon) fn leave_snapshot(&self) {
         let mut state = self.lock();
         if !state.tenancy.outlives_daemon() {
             if state.snapshot.open.take().is_some() {
@@ -196,7 +197,7 @@ impl Daemon {
     }
 
     /// Goes on with what a daemon before left.
-    pub(super) fn restore(&self, state: &mut State, snapshot: &Snapshot) {
+    pub(in crate::daemon) fn restore(&self, state: &mut State, snapshot: &Snapshot) {
         let is_as_given = |now: &SettingsRecord| *now == snapshot.given.settings;
         if is_as_given(&self.given.settings) {
             state.defaults = Settings::from_record(&snapshot.settings);

@@ -1,14 +1,14 @@
 //! Counters of launches as the operator sets them, for all servers, those to come too.
 
-use super::limits::ChangeError;
-use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
+use super::change::ChangeError;
+use crate::daemon::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use channel::message::Question;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::Counting;
 use std::time::{Duration, Instant};
 
 /// What the daemon's environment says, and a sentence if that is no such word.
-pub(super) fn from_environment() -> (Counting, Option<String>) {
+pub(in crate::daemon) fn from_environment() -> (Counting, Option<String>) {
     let text = std::env::var(OPENMPS_COUNTERS).unwrap_or_default();
     match Counting::parse(text.trim()) {
         Ok(counting) => (counting, None),
@@ -26,7 +26,7 @@ impl Daemon {
     }
 
     /// What a daemon before had servers count.
-    pub(super) fn restore_counting(&self, text: &str) {
+    pub(in crate::daemon) fn restore_counting(&self, text: &str) {
         if let Ok(counting) = Counting::parse(text) {
             *self.counting.lock() = counting;
         }

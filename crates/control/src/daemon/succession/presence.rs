@@ -5,9 +5,9 @@
 //! what was removed is made anew; a directory that is another daemon's by now is left to that one, and
 //! this one ends with its last program.
 
-use super::Daemon;
-use super::sources::Sources;
-use super::state::State;
+use crate::daemon::Daemon;
+use crate::daemon::sources::Sources;
+use crate::daemon::state::State;
 use crate::directory::{MODES, listen};
 use crate::error::DirectoryError;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(2);
 
 /// When to look again.
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(in crate::daemon) struct Presence {
     /// `None`: the directory is another daemon's.
     due: Option<Instant>,
     /// What is wrong was said.

@@ -6,16 +6,16 @@
 //! it knows of it. Clients that wait for a server and have none yet lose their connection, and come
 //! again. Neither shells nor devices that are just being looked for are handed over: they are waited for.
 
-use super::Daemon;
-use super::newcomers;
-use super::protocol::Socket;
-use super::questions::Questions;
-use super::server_process::{ServerProcess, pidfd};
 use super::snapshot::{Given, Snapshot};
-use super::sources::Sources;
-use super::state::{ClientEnd, Link, Server, State, Successor};
 use crate::accounting::Present;
 use crate::activation;
+use crate::daemon::Daemon;
+use crate::daemon::clients::newcomers;
+use crate::daemon::servers::process::{ServerProcess, pidfd};
+use crate::daemon::servers::protocol::Socket;
+use crate::daemon::servers::questions::Questions;
+use crate::daemon::sources::Sources;
+use crate::daemon::state::{ClientEnd, Link, Server, State, Successor};
 use crate::directory::PipeDirectory;
 use crate::faults::Faults;
 use crate::options::TAKE_OVER;
@@ -221,7 +221,7 @@ fn keeps_it_from_handing_over(theirs: Option<u32>) -> Option<String> {
 }
 
 /// The sockets that clients and shells come to.
-pub(super) fn listeners(
+pub(in crate::daemon) fn listeners(
     inherited: [ListenerRecord; 2],
     directory: &PipeDirectory,
 ) -> io::Result<[Arc<Listener>; 2]> {
@@ -248,7 +248,7 @@ impl Daemon {
 
     /// Hands over if that is wanted and nothing is in its way; a connection that has not said yet what it
     /// wants is (`greeting`). Comes back if it is not, or failed.
-    pub(super) fn give_way(&self, state: &mut State, sources: &Sources, greeting: bool) {
+    pub(in crate::daemon) fn give_way(&self, state: &mut State, sources: &Sources, greeting: bool) {
         let Some(successor) = &state.successor else { return };
         let busy = self.shells.load(Ordering::Acquire) > 0
             || greeting
@@ -432,7 +432,7 @@ impl Daemon {
     ///
     /// # Errors
     /// What it has left is not understood.
-    pub(super) fn go_on(&self, handover: Handover) -> io::Result<()> {
+    pub(in crate::daemon) fn go_on(&self, handover: Handover) -> io::Result<()> {
         let Handover { from, servers, windows, snapshot, present, faults, .. } = handover;
         let Handover { named_listeners, named_logs, failures, suspects, .. } = handover;
         let now = Instant::now();

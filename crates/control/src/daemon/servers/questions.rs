@@ -31,7 +31,7 @@ pub(crate) enum Reply {
 
 /// The open questions of one server.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub(in crate::daemon) struct Questions {
     last: u32,
     open: BTreeMap<u32, Open>,
 }
@@ -100,7 +100,7 @@ impl Questions {
 
 /// What servers answered last that are gone: who asked may not have looked yet.
 #[derive(Debug, Default)]
-pub(super) struct LastAnswers(VecDeque<(u32, Questions)>);
+pub(in crate::daemon) struct LastAnswers(VecDeque<(u32, Questions)>);
 
 /// Servers of which last answers are kept: askers look as soon as the answer has come.
 const LAST_ANSWERS_MAX: usize = 16;

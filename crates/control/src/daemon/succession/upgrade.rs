@@ -1,10 +1,10 @@
 //! Upgrade: servers of another version in the place of all. Which server follows which is decided in crate
 //! `recovery`.
 
-use super::Daemon;
-use super::launch_error::LaunchError;
-use super::problems;
-use super::state::State;
+use crate::daemon::Daemon;
+use crate::daemon::clients::launch_error::LaunchError;
+use crate::daemon::problems;
+use crate::daemon::state::State;
 use recovery::servers::Phase;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -65,7 +65,7 @@ impl Daemon {
 
     /// Has servers and daemon of the program take over that was installed in this one's place since it
     /// was started; in the background, and only if there is one.
-    pub(super) fn upgrade_to_installed(&self) {
+    pub(in crate::daemon) fn upgrade_to_installed(&self) {
         let (Some(program), Some(daemon)) = (installed_since(), self.this.upgrade()) else {
             return;
         };

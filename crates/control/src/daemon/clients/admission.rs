@@ -1,14 +1,14 @@
 //! Connections from their first word on: a client goes to its server, a shell to a thread of its
 //! own, anything else out.
 
-use super::inventory::Asking;
 use super::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
-use super::protocol::{self, Socket};
-use super::scheduling::Scheduling;
-use super::server_process::is_ending;
-use super::state::{ClientEnd, Server, State, WaitingClient};
-use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
+use crate::daemon::limits::scheduling::Scheduling;
+use crate::daemon::servers::inventory::Asking;
+use crate::daemon::servers::process::is_ending;
+use crate::daemon::servers::protocol::{self, Socket};
+use crate::daemon::state::{ClientEnd, Server, State, WaitingClient};
+use crate::daemon::{CommandConnection, Daemon};
 use crate::v3::endpoints::Chosen;
 use crate::v3::partitions::NO_PARTITION;
 use crate::v3::{Arrival, Grant, Refusal};
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Connections that have not said a word yet. The oldest of the user that has the most makes room for a
 /// new one, so no process can shut others out by being silent.
-pub(super) const SILENT_MAX: usize = 256;
+pub(in crate::daemon) const SILENT_MAX: usize = 256;
 /// How long a connection may be silent. Both client and shell speak at once, but on a busy machine a
 /// process may not run for long; a silent connection costs nothing but its place.
-pub(super) const SILENT_S_MAX: u64 = 60;
+pub(in crate::daemon) const SILENT_S_MAX: u64 = 60;
 
 /// A connection that has not said a word yet.
-pub(super) struct Silent {
+pub(in crate::daemon) struct Silent {
     pub socket: Socket,
     pub peer: PeerCredentials,
     pub door: Door,
@@ -40,7 +40,7 @@ pub(super) struct Silent {
 
 /// The socket that a connection came by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(in crate::daemon) enum Door {
     /// The daemon's.
     Main,
     /// The daemon's for its owner.
@@ -259,7 +259,12 @@ impl Daemon {
         state.servers.place_of(process)
     }
 
-    pub(super) fn may_wait(&self, state: &State, uid: u32, gid: u32) -> Result<(), LaunchError> {
+    pub(in crate::daemon) fn may_wait(
+        &self,
+        state: &State,
+        uid: u32,
+        gid: u32,
+    ) -> Result<(), LaunchError> {
         if state.servers.stopping.is_some() {
             return Err(NoServer::Stopping.into());
         }
@@ -352,7 +357,7 @@ impl Daemon {
     }
 
     /// Hands over those whose server is ready and sends those away who have waited too long.
-    pub(super) fn serve_waiting(&self, state: &mut State, now: Instant) {
+    pub(in crate::daemon) fn serve_waiting(&self, state: &mut State, now: Instant) {
         if state.waiting.is_empty() || state.newcomers_wait(now) {
             return;
         }
@@ -401,7 +406,7 @@ impl Daemon {
     }
 
     /// Sends away the waiting clients of a server that did not start.
-    pub(super) fn refuse_waiting(
+    pub(in crate::daemon) fn refuse_waiting(
         &self,
         state: &mut State,
         server_key: ServerKey,
@@ -419,7 +424,7 @@ impl Daemon {
     }
 
     /// Sends away all who wait: the devices are not known.
-    pub(super) fn refuse_all(&self, state: &mut State, error: &LaunchError) {
+    pub(in crate::daemon) fn refuse_all(&self, state: &mut State, error: &LaunchError) {
         for client in std::mem::take(&mut state.waiting) {
             self.refuse_one(client.pid(), client.uid, &client.socket, error);
         }
@@ -428,7 +433,13 @@ impl Daemon {
         }
     }
 
-    pub(super) fn refuse_one(&self, pid: u32, uid: u32, socket: &Socket, error: &LaunchError) {
+    pub(in crate::daemon) fn refuse_one(
+        &self,
+        pid: u32,
+        uid: u32,
+        socket: &Socket,
+        error: &LaunchError,
+    ) {
         let text = format!("Client {pid} of user {uid} refused: {error}");
         self.logs.control.control_at(Level::Warning, text);
         protocol::refuse(socket, error.result(), error.to_string());

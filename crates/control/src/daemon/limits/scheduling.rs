@@ -1,7 +1,7 @@
 //! Scheduling as the operator sets it: rules for clients, and settings for servers, those to come too.
 
-use super::limits::ChangeError;
-use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
+use super::change::ChangeError;
+use crate::daemon::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use crate::users;
 use channel::message::{Question, Schedule};
 use cuda_api::settings::Priority;
@@ -21,7 +21,7 @@ struct Operator {
 
 /// The scheduling that a daemon gives to clients and servers.
 #[derive(Debug, Default)]
-pub(super) struct Scheduling(Mutex<Operator>);
+pub(in crate::daemon) struct Scheduling(Mutex<Operator>);
 
 impl Scheduling {
     /// As the daemon's environment says. Returns a sentence for each variable that is wrong, which

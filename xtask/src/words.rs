@@ -48,6 +48,8 @@ pub(crate) const RETIRED_WORDS: &[&str] = &[
     "suspects",
     "spoiled",
     "spoils",
+    "quarantine",
+    "quarantined",
     // Recovery: server key, recovery ordering, restore, in doubt, in flight, report, stalled.
     "seat",
     "seats",

@@ -62,7 +62,7 @@ impl PipeDirectory {
             .map(PipeDirectory::new)
     }
 
-    /// The directory that a program finds without being told: the environment's, else
+    /// The directory that a program finds by itself: the environment's, else
     /// [`DEFAULT_PIPE_DIRECTORY`].
     pub fn found() -> PipeDirectory {
         PipeDirectory::from_environment()

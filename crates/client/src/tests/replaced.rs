@@ -174,7 +174,7 @@ fn what_a_kernel_wrote_to_a_constant_is_there_at_the_next_server_wherever_that_h
         replace(client, &first);
         let second = CONSTANT + CONSTANTS_APART;
         assert_eq!(word(second), Some(7), "it is restored");
-        // The program keeps the address that it was told first.
+        // The program keeps the address that it got first.
         fill(client, function, address.0, 9).unwrap();
         let _ = client.synchronize(LEGACY);
         assert_eq!(

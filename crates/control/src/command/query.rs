@@ -84,7 +84,7 @@ pub(super) fn device_query(request: &Request<'_>) -> Result<String, Failure> {
     finish(text, &silent)
 }
 
-/// Inode of the PID namespace of a process: what tells containers apart.
+/// Inode of the PID namespace of a process: by which containers are distinguished.
 pub(super) fn pid_namespace(pid: u32) -> Option<u64> {
     std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok().map(|metadata| metadata.ino())
 }

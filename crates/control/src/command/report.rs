@@ -27,7 +27,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 clients: Vec::new(),
                 context: None,
                 isolates: server.isolates,
-                quarantine: server.quarantine,
+                candidate: server.candidate,
                 error: None,
             };
             match answer {

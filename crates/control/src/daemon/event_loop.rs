@@ -69,7 +69,7 @@ impl EventLoop {
 
     /// Runs until the daemon is to end and its servers have. What it polled is given back.
     pub fn run(mut self) -> Sources {
-        // Why it fails is in the log, and those who come are told.
+        // Why it fails is in the log, and those who come learn it.
         let _ = self.daemon.find_devices(&mut self.daemon.lock());
         loop {
             self.turn();
@@ -422,7 +422,7 @@ impl EventLoop {
             }
             Message::MemoryWanted(process) => self.daemon.make_room(state, pid, process),
             Message::WindowFree(index) => {
-                // One that was told to go on elsewhere keeps its addresses, and comes for them.
+                // One that was sent elsewhere keeps its addresses, and comes for them.
                 if server.takes_clients() {
                     let uid = server.uid;
                     state.windows.free(uid, index, pid);

@@ -47,7 +47,7 @@ use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
 use limits::scheduling::Scheduling;
 use locks::{Condvar, Mutex, MutexGuard};
-use recovery::servers::{Phase, ServerKey};
+use recovery::servers::{IsolationReason, Phase, ServerKey};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -155,7 +155,7 @@ pub(crate) struct ServerSummary {
     /// The process for which alone it is there, because its kernels run for long.
     pub isolates: Option<u32>,
     /// The process for which alone it is there, because it may have caused a fault.
-    pub quarantine: Option<u32>,
+    pub candidate: Option<u32>,
 }
 
 /// Why a server did not answer.
@@ -179,9 +179,7 @@ pub(crate) struct Cancelled;
 pub(crate) enum CannotCancel {
     #[error("The daemon is not shutting down")]
     NoShutdown,
-    #[error(
-        "The shutdown cannot be cancelled any more: servers have been told not to wait for programs"
-    )]
+    #[error("The shutdown cannot be cancelled any more: servers do not wait for programs any more")]
     Forced,
     #[error("The shutdown cannot be cancelled: no quit command began it")]
     Final,
@@ -258,19 +256,16 @@ impl Daemon {
     /// All servers, oldest first.
     pub(crate) fn servers(&self) -> Vec<ServerSummary> {
         let state = self.lock();
+        let process_of = |server: &state::Server, reason| {
+            server.isolated_for(reason).map(|process| pid_of_process(process.pid))
+        };
         let summary = |server: &state::Server| ServerSummary {
             pid: server.pid,
             uid: server.uid,
             name: state.tenancy.name_of(server.named).map(str::to_owned),
             state: state::state_of(server),
-            isolates: server
-                .quarantine
-                .filter(|_| server.isolates)
-                .map(|process| pid_of_process(process.pid)),
-            quarantine: server
-                .quarantine
-                .filter(|_| !server.isolates)
-                .map(|process| pid_of_process(process.pid)),
+            isolates: process_of(server, IsolationReason::LongKernels),
+            candidate: process_of(server, IsolationReason::Candidate),
         };
         state.servers.iter().map(summary).collect()
     }
@@ -421,12 +416,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells a server to end when its clients are gone, or now.
+    /// Asks a server to end when its clients are gone, or now.
     pub(crate) fn shutdown_server(&self, pid: u32, force: bool) -> Result<(), QueryError> {
         let mut state = self.lock();
         let (servers, mut effects) = state.servers_and_effects(self);
         let server = servers.get(pid).ok_or(QueryError::Gone(pid))?;
-        server.tell_to_end(force, Instant::now(), &mut effects);
+        server.request_end(force, Instant::now(), &mut effects);
         drop(state);
         self.wake();
         Ok(())
@@ -466,7 +461,7 @@ impl Daemon {
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Withdraws what [`Self::quit`] has begun. Servers that were told to end do so with their
+    /// Withdraws what [`Self::quit`] has begun. Servers that were asked to end do so with their
     /// programs; those who come get new ones.
     pub(crate) fn cancel_quit(&self) -> Result<(), CannotCancel> {
         let mut state = self.lock();

@@ -79,7 +79,7 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartErro
     move |error| StartError::System { what, error: error.into() }
 }
 
-/// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
+/// Is the daemon, until it is asked to end. With `detach`, it says so on standard output once it
 /// accepts connections and then lets go of terminal, session and standard streams. `when_ready` is called once it
 /// accepts connections.
 pub fn run(

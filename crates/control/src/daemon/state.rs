@@ -15,7 +15,7 @@ use crate::v3::endpoints::Chosen;
 use channel::message::RequestedLimits;
 use channel::socket::SeqPacket as Socket;
 use cuda_api::CUuuid;
-use recovery::servers::{Phase, Servers, Windows};
+use recovery::servers::{Phase, Role, Servers, Windows};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -64,8 +64,8 @@ impl State {
         self.servers.get(pid)
     }
 
-    /// Servers that can be told of a change; those that are starting are told when they are ready.
-    pub fn tell_all(&mut self) -> Vec<u32> {
+    /// Servers that can be notified of a change; those that are starting are when they are ready.
+    pub fn notify_all(&mut self) -> Vec<u32> {
         let pids = |starts: bool| {
             let is_starting = |server: &&Server| matches!(server.phase, Phase::Starting { .. });
             self.servers.iter().filter(move |s| is_starting(s) == starts).map(|server| server.pid)
@@ -99,7 +99,7 @@ pub(crate) fn state_of(server: &Server) -> ServerState {
     match server.phase {
         Phase::Starting { .. } => ServerState::Initializing,
         _ if server.fault => ServerState::Fault,
-        Phase::Running if server.standby => ServerState::Standby,
+        Phase::Running if server.role == Role::Standby => ServerState::Standby,
         Phase::Running => ServerState::Active,
         Phase::Draining => ServerState::ShuttingDown,
     }

@@ -18,7 +18,7 @@ pub(crate) struct Membership {
     pub cgroup: Option<(String, u64, Option<u64>)>,
     /// The group of its namespace, likewise.
     pub namespace_memory: Option<(String, u64, Option<u64>)>,
-    /// SMs of its partition that its server was told, as first and end.
+    /// SMs of its partition that its server knows of, as first and end.
     pub sms: Option<(u32, u32)>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Tenancy {
     pub(super) follow_now: bool,
 }
 
-/// What one daemon tells the next.
+/// What one daemon leaves for the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TenancyRecord {
@@ -393,7 +393,7 @@ impl Tenancy {
         self.left.clear();
     }
 
-    /// What the next daemon is told.
+    /// What is left for the next daemon.
     pub fn record(&self) -> TenancyRecord {
         TenancyRecord {
             features: self.features,
@@ -404,7 +404,7 @@ impl Tenancy {
         }
     }
 
-    /// Goes on with what the daemon before told; its clients come with their servers.
+    /// Goes on with what the daemon before left; its clients come with their servers.
     pub fn restore(&mut self, record: TenancyRecord) {
         for limit in record.cgroup_limits {
             // It was checked when it was set.
@@ -416,7 +416,7 @@ impl Tenancy {
         self.left = record.clients;
     }
 
-    /// Enters the clients that the daemon before told of: their servers are here.
+    /// Enters the clients that the daemon before left: their servers are here.
     pub fn enter_all(&mut self) {
         for membership in std::mem::take(&mut self.left) {
             self.enter(&membership);

@@ -203,7 +203,7 @@ impl Session {
             };
         };
         // Before the reply: the client knows then that it is the last one.
-        if let Some(told) = end.told() {
+        if let Some(told) = end.notice() {
             self.region.set_session_end(told);
         }
         Err(end.error())

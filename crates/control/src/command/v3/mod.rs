@@ -134,7 +134,7 @@ verbs! {
         "Switch a feature off";
     "feature" "describe" ["[<feature>]"] [FORMAT] [] anyone feature::describe, "Print the features";
     "memacct" "set" [] [("audit_log", "true|false")] [] owner feature::memacct_set,
-        "Set whether control.log tells what memory accounting does";
+        "Set whether control.log says what memory accounting does";
     "memacct" "limit" ["<cgroup>"] [DEVICE, ("soft-limit", "1G|none"), ("hard-limit", "4G|none")] []
         owner feature::memacct_limit,
         "Limit the device memory of a cgroup's programs to come; none of both takes limits away";

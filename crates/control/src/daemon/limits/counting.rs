@@ -36,7 +36,7 @@ impl Daemon {
     /// why.
     pub(crate) fn set_counting(&self, counting: Counting) -> Vec<ChangeError> {
         *self.counting.lock() = counting;
-        let running = self.lock().tell_all();
+        let running = self.lock().notify_all();
         let ask = |server| {
             let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
             match self.ask(server, Question::Counters(counting), deadline)? {

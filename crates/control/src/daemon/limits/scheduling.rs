@@ -134,7 +134,7 @@ impl Daemon {
             operator.settings.change(text)?;
             operator.settings.to_string()
         };
-        let running = self.lock().tell_all();
+        let running = self.lock().notify_all();
         let asked = running.into_iter().map(|pid| self.schedule(pid, 0, &settings));
         Ok(asked.filter_map(Result::err).collect())
     }
@@ -150,10 +150,10 @@ impl Daemon {
     pub(crate) fn weigh(&self) {
         let Some(settings) = self.scheduling.add_weights() else { return };
         self.log(format!("Weights (timeslice_pct) count from now on: {settings}"));
-        let running = self.lock().tell_all();
+        let running = self.lock().notify_all();
         for pid in running {
             if let Err(error) = self.schedule(pid, 0, &settings) {
-                self.log(format!("Server {pid} is not told that weights count: {error}"));
+                self.log(format!("Server {pid} does not learn that weights count: {error}"));
             }
         }
     }

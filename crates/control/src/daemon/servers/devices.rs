@@ -111,7 +111,7 @@ impl Daemon {
                 state.inventory.devices = Some(Arc::new(devices));
                 self.make_partitions_wanted(state);
             }
-            // It was told to end.
+            // It was asked to end.
             _ if state.servers.stopping.is_some() => {}
             other => {
                 let reason = match (other, status) {
@@ -162,7 +162,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the devices to those who wait for them, once they are known.
+    /// Sends the devices to those who wait for them, once they are known.
     fn answer_asking(&self, state: &mut State) {
         if state.inventory.devices.is_some() {
             for asking in std::mem::take(&mut state.inventory.waiting) {

@@ -1,5 +1,5 @@
 //! Server processes: starting one as its user, and taking note of what became of it. What is started,
-//! told and killed when is decided in crate `recovery`.
+//! asked to end and killed when is decided in crate `recovery`.
 
 use super::inventory::Inventory;
 use super::process::{ServerProcess, ending, pidfd};
@@ -152,7 +152,7 @@ impl Daemon {
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             // It may be of another release.
             .env(crate::daemon::DAEMON_PROTOCOL, channel::PROTOCOL_VERSION.to_string())
-            // Where its log is, which clients are told: not always where the variable said.
+            // Where its log is, which clients report: not always where the variable said.
             .env(CUDA_MPS_LOG_DIRECTORY, self.logs.directory.as_deref().unwrap_or("".as_ref()))
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
             .env(cuda_api::environment::OPENMPS_COUNTERS, self.counting().name())

@@ -34,8 +34,8 @@ pub(in crate::daemon) fn have_counted(server: &Server, counting: Counting) {
     let _ = send_question(&server.link.socket, 0, Question::Counters(counting));
 }
 
-/// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
-/// line. With `now` clients that are there get the share too. One that starts is told when it is ready.
+/// Notifies a server that is ready of what its clients are given, for its log: without it the log lacks a
+/// line. With `now` clients that are there get the share too. One that starts is notified when it is ready.
 pub(crate) fn send_settings(server: &Server, now: bool) {
     if !matches!(server.phase, Phase::Starting { .. }) {
         let settings = Settings { now, ..server.link.settings.of_server() };
@@ -72,7 +72,7 @@ pub(in crate::daemon) fn send_client(
     server.send(&Message::Client(client), &[socket.as_fd(), region.as_fd()])
 }
 
-/// Tells a client the devices.
+/// Sends a client the devices.
 pub(in crate::daemon) fn send_devices(client: &Socket, devices: &Devices) {
     // A client that does not read the answer does not get it.
     let _ = client.send(&Message::Devices(devices.clone()), &[]);

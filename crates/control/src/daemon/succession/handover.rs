@@ -28,7 +28,9 @@ use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_COUNTERS,
     OPENMPS_SCHEDULING,
 };
-use recovery::servers::{ClientProcess, Failures, Phase, ServerKey};
+use recovery::servers::{
+    ClientProcess, Failures, Isolated, IsolationReason, Phase, Role, ServerKey,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -65,7 +67,9 @@ pub(crate) struct Handover {
     snapshot: Snapshot,
     failures: Vec<FailureRecord>,
     /// Processes that may have caused a fault, and for how long they have been that.
-    suspects: Vec<(ProcessRecord, u64)>,
+    /// The name is the one that release 0.2 needs, to which a daemon may go back.
+    #[serde(rename = "suspects")]
+    candidates: Vec<(ProcessRecord, u64)>,
     faults: Faults,
     /// The clients at servers.
     #[serde(default)]
@@ -127,7 +131,7 @@ struct ServerRecord {
     socket: RawFd,
     settings: SettingsRecord,
     mute: bool,
-    /// Told to end, or about to.
+    /// Asked to end, or about to be.
     draining: bool,
     age_ms: u64,
     /// After so long it is killed.
@@ -256,7 +260,7 @@ impl Daemon {
             || state.servers.sorts_out_a_fault(Instant::now())
             || state.servers.iter().any(|server| {
                 matches!(server.phase, Phase::Starting { .. })
-                    || server.quarantine.is_some() && !server.is_isolation()
+                    || server.isolated().is_some() && !server.is_isolation()
                     || server.replaces.is_some()
             });
         if state.servers.stopping.is_some() || busy && successor.since.elapsed() > WAIT_MAX {
@@ -341,9 +345,9 @@ impl Daemon {
             clients: server.clients,
             idle_ms: server.idle_since.map(|since| ms(now.saturating_duration_since(since))),
             fault: server.fault,
-            standby: server.standby,
+            standby: server.role == Role::Standby,
             stuck: server.stuck,
-            isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
+            isolates: server.isolated_for(IsolationReason::LongKernels).map(|process| process.pid),
             protocol: server.link.socket.speaks(),
         };
         let process = |of: ClientProcess| ProcessRecord {
@@ -365,7 +369,7 @@ impl Daemon {
             pause_ms: ms(of.until.saturating_duration_since(now)),
             reason: of.reason.clone(),
         };
-        let suspect = |(of, since): (&ClientProcess, &Instant)| {
+        let candidate = |(of, since): (&ClientProcess, &Instant)| {
             (process(*of), ms(now.saturating_duration_since(*since)))
         };
         let listener = |of: &Listener| ListenerRecord {
@@ -390,7 +394,7 @@ impl Daemon {
             windows: state.windows.all().map(window).collect(),
             snapshot: self.snapshot(state),
             failures: state.servers.failures().map(failure).collect(),
-            suspects: state.servers.candidates().map(suspect).collect(),
+            candidates: state.servers.candidates().map(candidate).collect(),
             faults: state.faults.clone(),
             present: state.present.clone(),
         })
@@ -434,7 +438,7 @@ impl Daemon {
     /// What it has left is not understood.
     pub(in crate::daemon) fn go_on(&self, handover: Handover) -> io::Result<()> {
         let Handover { from, servers, windows, snapshot, present, faults, .. } = handover;
-        let Handover { named_listeners, named_logs, failures, suspects, .. } = handover;
+        let Handover { named_listeners, named_logs, failures, candidates, .. } = handover;
         let now = Instant::now();
         let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
         let mut state = self.lock();
@@ -447,7 +451,15 @@ impl Daemon {
         for of in servers {
             let device = device(&of.device)?;
             let (uid, named) = (of.uid, of.named);
-            let isolates = of.isolates.map(|pid| ClientProcess { uid, named, pid, device });
+            let isolated = of.isolates.map(|pid| Isolated {
+                process: ClientProcess { uid, named, pid, device },
+                reason: IsolationReason::LongKernels,
+                came: Some(now),
+            });
+            let others = match of.standby {
+                true => Role::Standby,
+                false => Role::Serving { stood_by: None },
+            };
             let socket = Socket::from_fd(inherited(of.socket)?)?;
             socket.speak(of.protocol);
             state.servers.adopt(Server {
@@ -472,14 +484,10 @@ impl Daemon {
                 clients: of.clients,
                 idle_since: of.idle_ms.map(before),
                 fault: of.fault,
-                standby: of.standby,
-                took_over: None,
+                role: isolated.map_or(others, Role::Isolated),
                 replaces: None,
                 outdated: false,
                 stuck: of.stuck,
-                quarantine: isolates,
-                quarantined: isolates.map(|_| now),
-                isolates: isolates.is_some(),
             });
         }
         let process = |of: &ProcessRecord| {
@@ -498,7 +506,7 @@ impl Daemon {
             let failures = Failures::kept(of.count, until, of.reason, now);
             state.servers.has_failed_before(server_key, failures);
         }
-        for (of, since) in suspects {
+        for (of, since) in candidates {
             state.servers.is_candidate_since(process(&of)?, before(since));
         }
         if state.tenancy.outlives_daemon() || self.directory.state_file().exists() {
@@ -623,18 +631,25 @@ mod tests {
                 pause_ms: 17,
                 reason: "no memory".into(),
             }],
-            suspects: vec![(process(18), 19)],
+            candidates: vec![(process(18), 19)],
             faults,
             present: Present::default(),
         }
     }
 
-    /// True if all that was recorded is there with the same value.
+    /// Names that releases before this one wrote, and what is written now.
+    const RENAMED: [(&str, &str); 1] = [("is_culprit", "is_faulting")];
+
+    /// True if all that was recorded is there with the same value, by its name of today.
     fn has(now: &Value, recorded: &Value) -> bool {
         match (now, recorded) {
-            (Value::Object(now), Value::Object(recorded)) => recorded
-                .iter()
-                .all(|(name, value)| now.get(name).is_some_and(|now| has(now, value))),
+            (Value::Object(now), Value::Object(recorded)) => {
+                recorded.iter().all(|(name, value)| {
+                    let renamed = RENAMED.iter().find(|(before, _)| before == name);
+                    let name = renamed.map_or(name.as_str(), |(_, now)| now);
+                    now.get(name).is_some_and(|now| has(now, value))
+                })
+            }
             (Value::Array(now), Value::Array(recorded)) => {
                 now.len() == recorded.len()
                     && now.iter().zip(recorded).all(|(now, of)| has(now, of))
@@ -661,6 +676,8 @@ mod tests {
             let taken: Handover = serde_json::from_str(&text)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(taken.servers.iter().all(|server| server.protocol == version));
+            let faulting = taken.faults.list(|_| true, SystemTime::now());
+            assert!(faulting.iter().all(|fault| fault.is_faulting), "{}", path.display());
             let now = serde_json::to_value(&taken).expect("JSON");
             assert!(has(&now, &recorded), "{}: {now:#}", path.display());
         }

@@ -1,8 +1,8 @@
 //! Limits of programs that run, when what they hang on has changed: memory of their namespace or their cgroup, and SMs
 //! that partitions lend each other.
 //!
-//! A thread compares what servers were told with what holds now: soon after a command or a client's coming and
-//! going, and once a second, since the kernel's controller does not tell of other limits.
+//! A thread compares what servers know with what holds now: soon after a command or a client's coming and
+//! going, and once a second, since the kernel's controller does not notify of other limits.
 
 use crate::daemon::{Daemon, Reply, State};
 use crate::v3::Membership;
@@ -61,24 +61,24 @@ impl Daemon {
         };
         for (membership, device) in clients {
             for change in self.changes_of(&membership, device) {
-                self.tell_change(&membership, change);
+                self.send_change(&membership, change);
             }
         }
     }
 
-    /// What a client's server has to be told.
+    /// What a client's server does not know yet.
     fn changes_of(&self, membership: &Membership, device: CUuuid) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut groups = membership.groups();
-        let told_namespace = membership.namespace_memory.as_ref().and_then(|_| groups.next());
-        let told_cgroup = groups.next();
+        let known_namespace = membership.namespace_memory.as_ref().and_then(|_| groups.next());
+        let known_cgroup = groups.next();
         {
             let state = self.lock();
             let now =
                 state.tenancy.named.memory_group(membership.named, &membership.namespace, device);
-            if let (Some(told), Some(now)) = (told_namespace, now)
-                && told != now
-                && told.name == now.name
+            if let (Some(before), Some(now)) = (known_namespace, now)
+                && before != now
+                && before.name == now.name
             {
                 changes.push(Change::Group(now));
             }
@@ -92,8 +92,8 @@ impl Daemon {
                 changes.push(Change::Partition(first, end));
             }
         }
-        if let Some(told) = told_cgroup {
-            changes.extend(self.cgroup_change(membership, told, device));
+        if let Some(before) = known_cgroup {
+            changes.extend(self.cgroup_change(membership, before, device));
         }
         changes
     }
@@ -102,19 +102,19 @@ impl Daemon {
     fn cgroup_change(
         &self,
         membership: &Membership,
-        told: MemoryGroup,
+        before: MemoryGroup,
         device: CUuuid,
     ) -> Option<Change> {
         let cgroup = crate::cgroup::cgroup_of(pid_of_process(membership.client))?;
         let now = self.limits_of_cgroup(membership.client, Some(&cgroup), device);
         let (soft_bytes, hard_bytes) =
             now.map_or((0, u64::MAX), |now| (now.soft_bytes, now.hard_bytes));
-        let now = MemoryGroup { name: told.name.clone(), soft_bytes, hard_bytes };
-        (now != told).then_some(Change::Group(now))
+        let now = MemoryGroup { name: before.name.clone(), soft_bytes, hard_bytes };
+        (now != before).then_some(Change::Group(now))
     }
 
-    /// Tells a client's server, and notes that it was told. One that does not answer is told again.
-    fn tell_change(&self, membership: &Membership, change: Change) {
+    /// Notifies a client's server, and notes that it knows. One that does not answer is notified again.
+    fn send_change(&self, membership: &Membership, change: Change) {
         let (server, client) = (membership.server, membership.client);
         let status = self.statuses(&[server]).pop().and_then(|(_, status)| status.ok());
         let clients = status.into_iter().flat_map(|status| status.clients);

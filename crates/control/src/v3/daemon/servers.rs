@@ -208,7 +208,7 @@ impl Daemon {
         }
         let (servers, mut effects) = state.servers_and_effects(self);
         for server in servers.iter_mut().filter(|server| server.named == number) {
-            server.tell_to_end(true, Instant::now(), &mut effects);
+            server.request_end(true, Instant::now(), &mut effects);
         }
         state.tenancy.endpoints.close_server(&self.directory_of(name), number);
         state.tenancy.partitions.forget_named(number);

@@ -76,8 +76,7 @@ fn a_thread_that_waits_for_a_lost_server_does_not_wait_on_for_it() {
         std::thread::scope(|scope| {
             let (thread, of_waiter) = std::sync::mpsc::channel();
             let waits = scope.spawn(move || {
-                // SAFETY: the call takes nothing and cannot fail.
-                thread.send(unsafe { libc::gettid() }).unwrap();
+                thread.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
                 client.synchronize(LEGACY)
             });
             let stat = format!("/proc/self/task/{}/stat", of_waiter.recv().unwrap());

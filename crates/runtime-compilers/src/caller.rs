@@ -57,7 +57,7 @@ impl<T: Copy> Out<T> {
         if self.0.is_null() {
             return false;
         }
-        // SAFETY: not NULL, so as long as the caller was told that the values are.
+        // SAFETY: not NULL, so as long as the caller has asked that the values are.
         unsafe { self.0.copy_from_nonoverlapping(values.as_ptr(), values.len()) };
         true
     }

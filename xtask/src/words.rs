@@ -129,10 +129,12 @@ const REPLACED_WORDS: &[&str] = &[
 const RENAMED_IN_PART: &[&str] = &[
     "bench/kernels",
     "crates/client",
+    "crates/control",
     "crates/export-tables",
     "crates/nvml",
     "crates/ptx",
     "crates/ptx-reference",
+    "crates/recovery",
     "crates/soft-gpu",
     "samples",
 ];

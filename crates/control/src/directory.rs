@@ -174,7 +174,7 @@ impl PipeDirectory {
     }
 
     /// Refuses a file, and a symbolic link that is not this user's or root's: its owner could lead
-    /// this daemon, and its files, anywhere, and elsewhere the next moment.
+    /// this daemon, and its files, anywhere, and elsewhere soon after.
     fn check_kind(&self) -> Result<(), DirectoryError> {
         let path = self.0.clone();
         if let Ok(link) = fs::symlink_metadata(&path)

@@ -69,7 +69,7 @@ impl Faults {
         self.last.iter().filter(|(at, fault)| lately(at) && its(fault)).count()
     }
 
-    /// Those of users whom `sees` is true for, oldest first, as of a moment.
+    /// Those of users whom `sees` is true for, oldest first, as of that time.
     pub fn list(&self, sees: impl Fn(u32) -> bool, now: SystemTime) -> Vec<Fault> {
         let seen = self.last.iter().filter(|(_, fault)| sees(fault.uid));
         let aged = seen.map(|(at, fault)| {

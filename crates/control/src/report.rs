@@ -155,7 +155,7 @@ impl Report {
     }
 }
 
-/// Version of what a daemon hands over: another program is asked for its own before. A record may get fields
+/// Version of what a daemon passes to the next: another program is asked for its own before. A record may get fields
 /// without another one, if they have a default.
 pub const HANDOVER_VERSION: u32 = 2;
 
@@ -264,7 +264,7 @@ pub struct Waiting {
     pub since_ns: u64,
 }
 
-/// A server's warm list.
+/// A server's module preload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warm {

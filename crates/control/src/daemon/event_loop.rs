@@ -156,17 +156,7 @@ impl EventLoop {
             self.drain_log();
         }
         if happened(3) {
-            let mut bytes = [0; 16];
-            let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
-            self.daemon.logs.open_again();
-            if self.daemon.detached {
-                // A file that was moved away is not held for the report of a crash.
-                let _ = self.daemon.logs.take_stderr();
-            }
-            self.daemon.lock().tenancy.endpoints().open_logs_again();
-            self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
-            self.daemon.reload_settings();
-            self.daemon.upgrade_to_installed();
+            self.take_hang_up();
         }
         for (index, server) in servers.iter().enumerate() {
             let at = first_server + 2 * index;
@@ -192,6 +182,21 @@ impl EventLoop {
                 self.accept_all(listener, &Door::Named(chosen.clone()));
             }
         }
+    }
+
+    /// Opens the logs and reads the settings again, as SIGHUP asks.
+    fn take_hang_up(&self) {
+        let mut bytes = [0; 16];
+        let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
+        self.daemon.logs.open_again();
+        if self.daemon.detached {
+            // A file that was moved away is not held for the report of a crash.
+            let _ = self.daemon.logs.take_stderr();
+        }
+        self.daemon.lock().tenancy.endpoints().open_logs_again();
+        self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
+        self.daemon.reload_settings();
+        self.daemon.upgrade_to_installed();
     }
 
     /// How long nothing need be done if nothing happens.

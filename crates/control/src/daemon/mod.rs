@@ -5,7 +5,7 @@
 //! * The state is behind one lock; nothing blocks while it is held. Sockets never block here: a
 //!   server that does not read is a server that does not answer.
 //! * Only the event loop reads from servers and takes them out of the list; others send.
-//! * The daemon is never between a client and its server: it hands the client's socket over.
+//! * The daemon is never between a client and its server: the server gets the client's socket.
 //!
 //! | folder | what it is |
 //! | --- | --- |

@@ -218,7 +218,7 @@ fn quit_waits_for_clients() {
     let refused = setting.client(None).err().unwrap();
     assert_eq!(refused, "refused 807 the daemon is shutting down");
     assert!(waiting.try_wait().unwrap().is_none(), "a client is there");
-    // Commands still work, and another quit can hurry.
+    // Commands still work, and another quit can have it end at once.
     assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
     assert_eq!(setting.command("quit -t 0"), (String::new(), 0));
     assert_eq!(waiting.wait().unwrap().code(), Some(0));

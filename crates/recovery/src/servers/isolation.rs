@@ -43,7 +43,7 @@ impl<L> Servers<L> {
 
     /// A process that is at no server yet gets one of its own.
     pub fn keep_alone(&mut self, process: ClientProcess) {
-        // No server hands it over.
+        // It comes from no server.
         self.isolated.insert(process, 0);
     }
 

@@ -159,8 +159,8 @@ impl<L> Servers<L> {
         self.failures.insert(server_key, failures);
     }
 
-    /// On the way to the daemon's end: asks servers to end, and after some time those again that wait for
-    /// their clients. True if the daemon is on that way.
+    /// Before the daemon's end: asks servers to end, and after some time those again that wait for
+    /// their clients. True if the daemon is about to end.
     pub fn end_all(&mut self, now: Instant, effects: &mut impl Effects<L>) -> bool {
         let Some(mut stopping) = self.stopping else { return false };
         let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
@@ -188,7 +188,7 @@ impl<L> Servers<L> {
     }
 
     /// The daemon stays. Servers that were asked to end do so with their clients; those who come get
-    /// others. True if the daemon was on its way to the end and stays.
+    /// others. True if the daemon was about to end and stays.
     pub fn cancel_stop(&mut self) -> bool {
         let cancelled = self.stopping.take_if(|stopping| !stopping.forced && !stopping.is_final);
         cancelled.is_some()

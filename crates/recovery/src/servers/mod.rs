@@ -142,7 +142,7 @@ pub struct Rules {
     pub idle_max: Option<Duration>,
 }
 
-/// The way to the end of the daemon.
+/// The daemon is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopping {
     /// When servers are not to wait for their clients any more; `None`: never.
@@ -220,7 +220,7 @@ impl<L> Servers<L> {
     /// A server that was there before, under another daemon.
     pub fn adopt(&mut self, server: Server<L>) {
         if let Some(process) = server.isolated_for(IsolationReason::LongKernels) {
-            // It has come there: no server hands it over.
+            // It has come there, from no server.
             self.isolated.insert(process, 0);
         }
         self.list.push(server);

@@ -8,7 +8,7 @@ use super::{COMES_S_MAX, Effects, Phase, ServerKey, Servers};
 use std::time::{Duration, Instant};
 
 /// How long programs may take to go to a server that is ready and to declare there what they have. Those
-/// that do nothing at the moment do not come at all.
+/// that do nothing then do not come at all.
 pub const DECLARED_MS_MAX: u64 = 500;
 /// How long a server that was not in standby is waited for.
 const READY_MS_MAX: u64 = 5000;
@@ -70,7 +70,7 @@ impl<L> Servers<L> {
                 effects.leave(&corrupted.link);
             }
         }
-        // While the next one makes its context no client declares, and the device may not have the memory
+        // While the next one makes its context no client restores its state, and the device may not have the memory
         // for both.
         if !ready && let Some(server) = self.get(corrupted) {
             effects.leave(&server.link);

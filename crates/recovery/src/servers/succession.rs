@@ -258,7 +258,7 @@ impl<L> Servers<L> {
         self.keep_standby(new, now, effects);
     }
 
-    /// True if another server is to take a server's place, or its clients are on their way there.
+    /// True if another server is to take a server's place, or its clients are about to go there.
     pub fn is_being_replaced(&self, pid: u32) -> bool {
         let by_one = self.list.iter().any(|server| server.replaces == Some(pid));
         let moves = |of: &Server<L>| of.outdated || of.phase == Phase::Draining;

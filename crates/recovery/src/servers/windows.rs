@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(take_on(windows, it, 3, |_| true), Some(0));
         windows.free(7, 0, 2);
         assert_eq!(take_on(windows, other, 1, |_| true), Some(2), "it still has them");
-        // One that ends on its way leaves nothing behind, once its server has given them back.
+        // One that ends before it comes leaves nothing behind, once its server has given them back.
         windows.leave(other, 1);
         assert_eq!(take_on(windows, it, 3, |_| true), Some(3));
         windows.free(7, 2, 1);

@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// Hands a client over; false if its server cannot be reached.
+    /// Sends a client to its server; false if that cannot be reached.
     fn hand_over(&mut self, client: usize, connection: usize) -> bool {
         let process = self.process(client);
         let now = self.instant();

@@ -356,7 +356,7 @@ impl Daemon {
         protocol::refuse(&client.socket, error, reason);
     }
 
-    /// Hands over those whose server is ready and sends those away who have waited too long.
+    /// Sends those whose server is ready there, and sends those away who have waited too long.
     pub(in crate::daemon) fn serve_waiting(&self, state: &mut State, now: Instant) {
         if state.waiting.is_empty() || state.newcomers_wait(now) {
             return;
@@ -461,7 +461,7 @@ enum HandOver {
 }
 
 impl Daemon {
-    /// Hands a client to its server, which is ready.
+    /// Sends a client to its server, which is ready.
     fn hand_over(
         &self,
         state: &mut State,

@@ -62,7 +62,7 @@ pub(in crate::daemon) fn send_leave(server: &Socket) -> io::Result<()> {
     server.send(&Message::Leave(()), &[])
 }
 
-/// Hands a client over: its connected socket and its region's file.
+/// Sends a server a client: its connected socket and its region's file.
 pub(in crate::daemon) fn send_client(
     server: &Socket,
     client: channel::message::Client,

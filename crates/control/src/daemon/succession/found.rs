@@ -3,7 +3,7 @@
 //!
 //! A server is believed what it says of itself, because it serves its own user alone: the kernel says
 //! whose it is, and the directory by which it comes, of which named server. In which namespace a client
-//! is, and which partition and cgroup's account it has, the daemon before has left (`snapshot`). For a moment newcomers wait, so that no server is started beside one that is on its way
+//! is, and which partition and cgroup's account it has, the daemon before has left (`snapshot`). For a short time newcomers wait, so that no server is started beside one that is on its way
 //! here, and no newcomer gets addresses that a client has. Of a client whose server is killed after that
 //! there is no line in the accounting.
 

@@ -250,7 +250,7 @@ impl Daemon {
         None
     }
 
-    /// Hands over if that is wanted and nothing is in its way; a connection that has not said yet what it
+    /// Gives its place to another program if that is wanted and nothing stops it; a connection that has not said yet what it
     /// wants is (`greeting`). Comes back if it is not, or failed.
     pub(in crate::daemon) fn give_way(&self, state: &mut State, sources: &Sources, greeting: bool) {
         let Some(successor) = &state.successor else { return };

@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn help_lists_every_option_and_command() {
-        let text = help(&command::help(), &command::v3::help());
+        let text = help(&command::help(), &crate::v3::command::help());
         for row in OPTIONS.iter().filter(|row| !row.shown.is_empty()) {
             assert!(text.contains(row.shown));
         }

@@ -9,10 +9,13 @@
 //! | `memacct`, `dmem` | limits of cgroups' device memory: our own, and others' |
 //! | `endpoints` | sockets and logs of named servers |
 //! | `membership` | where a client counts |
-//! | `daemon` | what the daemon does with it: commands, eviction, limits that follow a change |
+//! | `daemon` | what the daemon does with it: eviction, limits that follow a change |
+//! | `command` | the commands |
 //!
-//! Invariant: no file of `daemon` names anything of here but [`Tenancy`], what it takes and gives, and [`endpoints`].
+//! Invariant: what [`Tenancy`] holds is seen in this folder alone. The rest of the daemon has a server's number, which
+//! it passes on, and the answers.
 
+pub(crate) mod command;
 pub(crate) mod configuration;
 mod daemon;
 mod dmem;

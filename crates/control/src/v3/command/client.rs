@@ -1,8 +1,9 @@
 //! `client`: programs that servers serve.
 
-use super::super::query::pid_namespace;
-use super::super::{Failure, act};
 use super::{Call, Outcome, field, server, table};
+use crate::command::act;
+use crate::command::query::pid_namespace;
+use crate::command::request::Failure;
 use crate::format::pci_of;
 use crate::v3::ClientRow;
 

@@ -1,7 +1,7 @@
 //! `feature` and `memacct`: what can be switched.
 
-use super::super::Failure;
 use super::{Call, Outcome, boolean, table};
+use crate::command::request::Failure;
 use crate::v3::Features;
 use crate::v3::configuration::CONTEXT_SHARE;
 use crate::v3::memacct::CgroupLimit;

@@ -1,7 +1,7 @@
 //! `sm-partition`: chunks of a device's SMs for clients of one server.
 
-use super::super::Failure;
 use super::{Call, Outcome, boolean, server, table};
+use crate::command::request::Failure;
 use crate::v3::configuration::PartitionConfiguration;
 use crate::v3::partitions::Partitions;
 use cuda_api::settings::names_device;

@@ -8,7 +8,7 @@ mod partition;
 mod server;
 mod table;
 
-use super::{Failure, Request};
+use crate::command::request::{Failure, Request};
 use std::fmt::Write;
 
 type Outcome = Result<String, Failure>;
@@ -174,12 +174,12 @@ fn help_of(wanted: impl Fn(&Verb) -> bool) -> String {
 }
 
 /// Whether a word is a module's name.
-pub(super) fn is_module(word: &str) -> bool {
+pub(crate) fn is_module(word: &str) -> bool {
     VERBS.iter().any(|verb| verb.module == word)
 }
 
 /// Carries out a command whose first word is `module`.
-pub(super) fn run(module: &str, request: &Request<'_>) -> Outcome {
+pub(crate) fn run(module: &str, request: &Request<'_>) -> Outcome {
     let (verb, rest) = match request.arguments.as_slice() {
         [] | ["help" | "--help" | "-h", ..] => return Ok(help_of(|verb| verb.module == module)),
         [verb, rest @ ..] => (*verb, rest),

@@ -1,7 +1,7 @@
 //! `namespace`: groups of a server's clients with limits of their own.
 
-use super::super::Failure;
 use super::{Call, Outcome, field, server, table};
+use crate::command::request::Failure;
 use crate::v3::limits::{DeviceLimits, NamespaceLimits};
 use crate::v3::named::NamedServer;
 use cuda_api::settings::Percentage;

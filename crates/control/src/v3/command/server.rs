@@ -1,7 +1,7 @@
 //! `server`: named servers.
 
-use super::super::Failure;
 use super::{Call, Outcome, boolean, field, table};
+use crate::command::request::Failure;
 use crate::status::ServerState;
 use crate::v3::NewServer;
 use crate::v3::configuration::LOCALITY_DOMAINS;

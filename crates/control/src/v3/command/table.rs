@@ -1,6 +1,6 @@
 //! Tables of protocol 3: columns for people, or CSV with or without its header.
 
-use super::super::Failure;
+use crate::command::request::Failure;
 use crate::log::printable;
 
 /// How a table is printed.

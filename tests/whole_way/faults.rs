@@ -18,8 +18,8 @@ fn a_faulting_program_gets_its_error_and_others_go_on() {
     assert!(neighbour.is_running(), "the neighbour was there all the time");
     let report = scene.openmps(&["ps", "--json"]).expect_success().json();
     let faults = report["faults"].as_array().expect("a list");
-    let is_culprit = |fault: &&serde_json::Value| fault["is_culprit"] == true;
-    assert_eq!(faults.iter().filter(is_culprit).count(), 5, "{faults:?}");
+    let is_faulting = |fault: &&serde_json::Value| fault["is_faulting"] == true;
+    assert_eq!(faults.iter().filter(is_faulting).count(), 5, "{faults:?}");
     assert!(faults[0]["why"].as_str().expect("words").contains("write_word"), "{faults:?}");
     let shown = scene.openmps(&["ps"]).expect_success().stdout;
     assert!(shown.contains(" has CUDA_ERROR_ILLEGAL_ADDRESS: "), "{shown}");

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Circles that the repository may have at most.
-const CIRCLES_MAX: usize = 5;
+const CIRCLES_MAX: usize = 4;
 
 /// Where the sources of crates with modules are.
 const SOURCES: &[&str] =

@@ -258,7 +258,7 @@ fn the_page_on_migration_is_complete() {
     let options: Vec<&str> =
         between(&options, "shown: \"", '"').filter(|shown| !shown.is_empty()).collect();
     let options = options.iter().map(|shown| shown.split([',', ' ']).next().unwrap_or_default());
-    let v3 = read(&crate::root().join("crates/control/src/command/v3/mod.rs"));
+    let v3 = read(&crate::root().join("crates/control/src/v3/command/mod.rs"));
     let modules = v3.lines().filter_map(|line| {
         line.strip_prefix("    \"")?.split_once("\" \"").map(|(module, _)| module)
     });

@@ -296,12 +296,10 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("activation", &[]),
             layer("counts", &[]),
-            layer("dmem", &[]),
+            layer("cgroup", &[]),
             layer("error", &[]),
             layer("faults", &[]),
             layer("log", &[]),
-            layer("memacct", &[]),
-            layer("partitions", &[]),
             layer("process", &[]),
             layer("settings", &[]),
             layer("status", &[]),
@@ -312,57 +310,52 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("directory", &["activation", "error", "users"]),
             layer("fault_budget", &["faults"]),
             layer("format", &["log", "status"]),
-            layer("named", &["settings"]),
             layer("options", &["access"]),
             layer("report", &["faults", "status"]),
-            layer("configuration", &["named"]),
-            layer("settings_file", &["configuration", "fault_budget", "options"]),
+            // Protocol 3: what the daemon asks of it, and in a folder of it what the daemon does with it.
+            layer("v3", &["directory", "error", "log", "settings"]),
+            layer("settings_file", &["error", "fault_budget", "options", "v3"]),
             layer(
                 "daemon",
                 &[
                     "accounting",
                     "activation",
-                    "configuration",
+                    "cgroup",
                     "directory",
-                    "dmem",
                     "error",
                     "fault_budget",
                     "faults",
                     "log",
-                    "memacct",
-                    "named",
                     "options",
-                    "partitions",
                     "process",
                     "report",
                     "settings",
                     "settings_file",
                     "status",
                     "users",
+                    "v3",
                 ],
             ),
+            layer("v3/daemon", &["cgroup", "daemon", "report", "status", "users", "v3"]),
             layer(
                 "command",
-                &[
-                    "configuration",
-                    "counts",
-                    "daemon",
-                    "format",
-                    "log",
-                    "memacct",
-                    "named",
-                    "partitions",
-                    "report",
-                    "status",
-                    "trace",
-                    "users",
-                ],
+                &["counts", "daemon", "format", "log", "report", "status", "trace", "users", "v3"],
             ),
+            layer("v3/command", &["command", "format", "log", "status", "users", "v3"]),
             layer("shell", &["command", "directory", "process", "report", "status"]),
             layer("locate", &["directory", "report", "shell"]),
             layer(
                 "program",
-                &["command", "daemon", "locate", "options", "report", "settings_file", "shell"],
+                &[
+                    "command",
+                    "daemon",
+                    "locate",
+                    "options",
+                    "report",
+                    "settings_file",
+                    "shell",
+                    "v3",
+                ],
             ),
         ],
     ),
@@ -465,8 +458,15 @@ fn folders_name_only_what_is_below_them() {
         for path in files.iter().filter(|path| !path.ends_with("tests.rs")) {
             let inside =
                 path.strip_prefix(&source).expect("a source of the crate").to_string_lossy();
-            let folder = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-            let Some(layer) = layers.iter().find(|layer| layer.folder == folder) else { continue };
+            let outer = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+            // A folder within a folder may have a row of its own.
+            let inner = |layer: &&Layer| {
+                inside.strip_prefix(layer.folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            let own = |layer: &&Layer| layer.folder == outer;
+            let nested = layers.iter().filter(inner).max_by_key(|layer| layer.folder.len());
+            let Some(layer) = nested.or_else(|| layers.iter().find(own)) else { continue };
+            let folder = layer.folder;
             let others: Vec<&str> = layers.iter().map(|layer| layer.folder).collect();
             let text = code_of(&read(path));
             for named in named_folders(&text, &above) {

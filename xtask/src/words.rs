@@ -48,6 +48,8 @@ pub(crate) const RETIRED_WORDS: &[&str] = &[
     "suspects",
     "spoiled",
     "spoils",
+    "quarantine",
+    "quarantined",
     // Recovery: server key, recovery ordering, restore, in doubt, in flight, report, stalled.
     "seat",
     "seats",
@@ -127,10 +129,12 @@ const REPLACED_WORDS: &[&str] = &[
 const RENAMED_IN_PART: &[&str] = &[
     "bench/kernels",
     "crates/client",
+    "crates/control",
     "crates/export-tables",
     "crates/nvml",
     "crates/ptx",
     "crates/ptx-reference",
+    "crates/recovery",
     "crates/server",
     "crates/soft-gpu",
     "samples",

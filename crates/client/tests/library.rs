@@ -130,8 +130,7 @@ fn a_forked_child_finds_out_for_itself() {
         // SAFETY: as above.
         unsafe { libc::_exit((init(0) != 100).into()) };
     }
-    let mut status = -1;
-    // SAFETY: the status is writable.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+    assert_eq!(ended.unwrap().unwrap().1.as_raw(), 0);
 }

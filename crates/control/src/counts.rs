@@ -73,7 +73,7 @@ pub struct Kernel {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shape {
-    /// Blocks; zeros: shapes that are not told apart.
+    /// Blocks; zeros: shapes that are not distinguished.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],

@@ -14,7 +14,7 @@
 
 use crate::activation;
 use crate::error::DirectoryError;
-use channel::socket::{FileId, SeqPacket, file_id};
+use channel::socket::{FileId, Listener, SeqPacket, file_id};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,6 +40,8 @@ const LOG: &str = "log";
 const PID: &str = "nvidia-cuda-mps-control.pid";
 /// What commands have changed, for the next daemon.
 const STATE: &str = "control_state";
+/// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
+pub(crate) const MODES: [u32; 2] = [0o666, 0o755];
 /// How long a socket is tried that may be a daemon's.
 const PROBE: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -60,7 +62,7 @@ impl PipeDirectory {
             .map(PipeDirectory::new)
     }
 
-    /// The directory that a program finds without being told: the environment's, else
+    /// The directory that a program finds by itself: the environment's, else
     /// [`DEFAULT_PIPE_DIRECTORY`].
     pub fn found() -> PipeDirectory {
         PipeDirectory::from_environment()
@@ -172,7 +174,7 @@ impl PipeDirectory {
     }
 
     /// Refuses a file, and a symbolic link that is not this user's or root's: its owner could lead
-    /// this daemon, and its files, anywhere, and elsewhere the next moment.
+    /// this daemon, and its files, anywhere, and elsewhere soon after.
     fn check_kind(&self) -> Result<(), DirectoryError> {
         let path = self.0.clone();
         if let Ok(link) = fs::symlink_metadata(&path)
@@ -401,6 +403,19 @@ impl Drop for Occupied {
             let _ = fs::remove_file(self.directory.lock_file());
         }
     }
+}
+
+/// Takes the service manager's socket, if it listens there. Else listens under another name first: a process
+/// that sees the socket under its own can connect.
+pub(crate) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError> {
+    let failed = |error| DirectoryError::at(path, error);
+    if let Some(taken) = activation::take(path) {
+        return taken.map_err(failed);
+    }
+    let unfinished = path.with_file_name("new");
+    let _ = std::fs::remove_file(&unfinished);
+    let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
+    listener.rename(path).map_err(failed)
 }
 
 #[cfg(test)]

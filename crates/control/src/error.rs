@@ -98,3 +98,24 @@ impl DirectoryError {
         }
     }
 }
+
+/// Why a file was not applied.
+#[derive(Debug, Error)]
+pub enum ConfigurationError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// What it says is wrong; the line and what is allowed are in the text.
+    #[error("{}: {text}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Line and reason.
+        text: String,
+    },
+}

@@ -91,12 +91,12 @@ mod tests {
         let mut faults = Faults::default();
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let at = |s| start + Duration::from_secs(s);
-        let said = |command: &str, is_culprit| ClientFault {
+        let said = |command: &str, is_faulting| ClientFault {
             command: command.into(),
-            is_culprit,
+            is_culprit: is_faulting,
             ..ClientFault::default()
         };
-        for (s, uid, command, is_culprit) in [
+        for (s, uid, command, is_faulting) in [
             (0, 1, "a", true),
             (50, 1, "a", true),
             (51, 1, "a", false),
@@ -104,7 +104,7 @@ mod tests {
             (53, 1, "b", true),
             (59, 1, "a", true),
         ] {
-            faults.note(7, uid, said(command, is_culprit), at(s));
+            faults.note(7, uid, said(command, is_faulting), at(s));
         }
         let budget = FaultBudget::parse("2/30s").expect("a budget").expect("a limit");
         assert_eq!(budget.used_up(&faults, 1, "a", at(60)), Some(2));

@@ -26,7 +26,8 @@ pub struct Fault {
     pub command: String,
     /// It has caused the fault and has its error. Otherwise others may have been it too, and it goes on at a
     /// server of its own.
-    pub is_culprit: bool,
+    #[serde(alias = "is_culprit")]
+    pub is_faulting: bool,
     /// The error's name.
     pub error: String,
     /// Which kernel, or what was in flight, and what the device reported, in words.
@@ -45,13 +46,14 @@ pub struct Faults {
 impl Faults {
     /// Adds what a server of a user said.
     pub fn note(&mut self, server: u32, uid: u32, said: ClientFault, at: SystemTime) {
-        let ClientFault { pid, command, is_culprit, error, why } = said;
+        let ClientFault { pid, command, is_culprit: is_faulting, error, why } = said;
         self.count += 1;
         if self.last.len() == FAULTS_MAX {
             self.last.pop_front();
         }
         let time = jiff::Timestamp::try_from(at).unwrap_or_default().to_string();
-        let fault = Fault { at: time, ago_s: 0, server, uid, pid, command, is_culprit, error, why };
+        let fault =
+            Fault { at: time, ago_s: 0, server, uid, pid, command, is_faulting, error, why };
         self.last.push_back((at, fault));
     }
 
@@ -63,11 +65,11 @@ impl Faults {
     /// How many a user's command has caused within a time until now, of the last ones.
     pub fn caused_by(&self, uid: u32, command: &str, within: Duration, now: SystemTime) -> usize {
         let lately = |at: &SystemTime| now.duration_since(*at).is_ok_and(|ago| ago < within);
-        let its = |of: &Fault| of.is_culprit && of.uid == uid && of.command == command;
+        let its = |of: &Fault| of.is_faulting && of.uid == uid && of.command == command;
         self.last.iter().filter(|(at, fault)| lately(at) && its(fault)).count()
     }
 
-    /// Those of users whom `sees` is true for, oldest first, as of a moment.
+    /// Those of users whom `sees` is true for, oldest first, as of that time.
     pub fn list(&self, sees: impl Fn(u32) -> bool, now: SystemTime) -> Vec<Fault> {
         let seen = self.last.iter().filter(|(_, fault)| sees(fault.uid));
         let aged = seen.map(|(at, fault)| {

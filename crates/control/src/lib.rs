@@ -10,8 +10,7 @@
 //! | [`directory`] | the pipe directory and who owns it |
 //! | [`locate`] | which of the directories is this user's |
 //! | [`accounting`] | what clients have used |
-//! | `named`, `configuration` | named servers and namespaces of protocol 3, and its file |
-//! | `memacct`, `dmem` | limits of cgroups' device memory: our own, and others' |
+//! | `v3` | protocol 3: named servers and namespaces, its file, partitions of SMs, limits of cgroups' memory |
 //! | [`log`] | control.log and server.log |
 //! | [`status`], [`format`](mod@format) | what servers say, and how it is printed |
 //! | [`report`] | all that the daemon knows, for programs |
@@ -25,22 +24,18 @@
 mod access;
 pub mod accounting;
 mod activation;
+mod cgroup;
 pub mod command;
-mod configuration;
 pub mod counts;
 pub mod daemon;
 pub mod directory;
-mod dmem;
 pub mod error;
 pub mod fault_budget;
 pub mod faults;
 pub mod format;
 pub mod locate;
 pub mod log;
-mod memacct;
-mod named;
 pub mod options;
-mod partitions;
 mod process;
 pub mod program;
 pub mod report;
@@ -50,6 +45,7 @@ pub mod shell;
 pub mod status;
 pub mod trace;
 pub mod users;
+mod v3;
 
 /// The version number of NVIDIA's interface that this one follows, as its `-v` prints it.
 pub const BINARY_VERSION: u32 = 13000;

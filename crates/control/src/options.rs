@@ -26,7 +26,7 @@ pub enum Action {
     Help,
     /// Print the version.
     Version,
-    /// Print the version of what one daemon hands over to the next.
+    /// Print the version of what one daemon passes to the next.
     HandoverVersion,
     /// End the daemon.
     Quit {

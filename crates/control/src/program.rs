@@ -32,7 +32,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
         return status;
     }
     match action {
-        Action::Help => print(&options::help(&command::help(), &command::v3::help())),
+        Action::Help => print(&options::help(&command::help(), &crate::v3::command::help())),
         Action::Version => print(&options::version()),
         Action::HandoverVersion => print(&format!("{}\n", daemon::HANDOVER_VERSION)),
         Action::Daemon(options) => match with_protocol(options) {

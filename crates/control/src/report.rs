@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The form of [`Report`].
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Programs that a device's server takes at the most.
 pub const CLIENTS_MAX: u64 = channel::limits::WINDOWS_MAX as u64;
@@ -78,7 +78,7 @@ pub struct Report {
     /// Limits of cgroups' device memory, in protocol 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_limits: Vec<CgroupMemory>,
-    /// The last faults of programs that the reader is told of, oldest first.
+    /// The last faults of programs that the reader may see, oldest first.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// Its servers, oldest first.
@@ -144,18 +144,18 @@ fn protocol_2() -> u32 {
 }
 
 impl Report {
-    /// Whether a user is told of all users' programs, and not only of that user's own.
+    /// Whether a user sees all users' programs, and not only of that user's own.
     pub fn tells_all_to(&self, uid: u32) -> bool {
         uid == 0 || uid == self.uid
     }
 
-    /// How many programs use it, of those that the reader is told of.
+    /// How many programs use it, of those that the reader may see.
     pub fn programs(&self) -> usize {
         self.servers.iter().map(|server| server.clients.len()).sum()
     }
 }
 
-/// Version of what a daemon hands over: another program is asked for its own before. A record may get fields
+/// Version of what a daemon passes to the next: another program is asked for its own before. A record may get fields
 /// without another one, if they have a default.
 pub const HANDOVER_VERSION: u32 = 2;
 
@@ -213,8 +213,8 @@ pub struct Server {
     pub isolates: Option<u32>,
     /// The process for which alone it is there, because it may have caused a fault: it repeats its
     /// work in flight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quarantine: Option<u32>,
+    #[serde(default, alias = "quarantine", skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<u32>,
     /// Why it did not answer, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -264,7 +264,7 @@ pub struct Waiting {
     pub since_ns: u64,
 }
 
-/// A server's warm list.
+/// A server's module preload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warm {
@@ -345,7 +345,7 @@ pub struct Client {
     /// The namespace of its server that it chose, in protocol 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mps_namespace: Option<String>,
-    /// Inode of its PID namespace: what tells containers apart.
+    /// Inode of its PID namespace: by which containers are distinguished.
     #[serde(default)]
     pub pid_namespace: Option<u64>,
     /// Its command line.

@@ -12,7 +12,7 @@
 //!
 //! A daemon reads the file at its start and at SIGHUP. Programs do not read it.
 
-use crate::configuration::ConfigurationError;
+use crate::error::ConfigurationError;
 use crate::options;
 use cuda_api::environment::{self, OPENMPS_CONFIG, VARIABLES, Values, Variable};
 use cuda_api::nearest::nearest;
@@ -247,7 +247,7 @@ pub fn parse(text: &str) -> Result<SettingsFile, String> {
     read.has_servers =
         file.servers.is_some() || file.features.is_some() || file.compute_policy.is_some();
     if read.has_servers {
-        crate::configuration::parse(text)?;
+        crate::v3::configuration::parse(text)?;
         let protocol = read.variables.get(environment::CUDA_MPS_PROTOCOL_VERSION);
         if protocol.is_none_or(|version| version != "3") {
             return Err(

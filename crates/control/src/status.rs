@@ -15,7 +15,7 @@ pub enum ServerState {
     Standby,
     /// Recovers from a fatal fault; new clients are refused.
     Fault,
-    /// Told to end; serves the clients it has.
+    /// Asked to end; serves the clients it has.
     ShuttingDown,
 }
 

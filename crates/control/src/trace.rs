@@ -35,7 +35,7 @@ pub struct TraceClient {
     pub command: String,
 }
 
-/// What a record tells of.
+/// What a record is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -36,18 +36,18 @@ impl ProgramMemory {
 impl Memory for ProgramMemory {
     fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
         let (Ok(offset), false) = (usize::try_from(offset), self.0.is_null()) else { return false };
-        let from = self.0.pointer().wrapping_add(offset);
         if offset > 0 || out.len() > 4 {
-            // SAFETY: by what the image says, the bytes are there.
-            unsafe { out.as_mut_ptr().copy_from(from, out.len()) };
-            return true;
+            // By what the image says, the bytes are there.
+            let Some(end) = offset.checked_add(out.len()) else { return false };
+            let copy = |image: &[u8]| out.copy_from_slice(&image[offset..]);
+            return self.0.with_bytes(end, usize::MAX, copy).is_ok();
         }
         // The first bytes tell the kind; text may be shorter, and is read no further than its NUL.
         out.fill(0);
-        for (at, byte) in out.iter_mut().enumerate() {
-            // SAFETY: no byte before was a NUL.
-            *byte = unsafe { from.add(at).read() };
-            if *byte == 0 {
+        let first = self.0.array(out.len()).iter().map_while(Result::ok);
+        for (to, byte) in out.iter_mut().zip(first) {
+            *to = byte;
+            if byte == 0 {
                 break;
             }
         }

@@ -200,13 +200,7 @@ mod tests {
 
     #[test]
     fn arrays_that_are_missing_or_endless_are_refused() {
-        // SAFETY: NULL is allowed.
-        let (o, v) = unsafe {
-            (
-                core::ptr::null_mut::<c_uint>().believe(),
-                core::ptr::null_mut::<*mut c_void>().believe(),
-            )
-        };
+        let (o, v) = (Out::<c_uint>::null(), Out::<*mut c_void>::null());
         assert!(JitOptions::read(0, o, v).is_ok());
         assert!(JitOptions::read(1, o, v).is_err());
         assert!(JitOptions::read(u32::MAX, o, v).is_err());

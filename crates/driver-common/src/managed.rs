@@ -1,8 +1,9 @@
 //! Managed memory: flags of attachments, and several attributes of a range at once.
 
+use crate::pointer::place_at;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::attach_flags;
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::{CUresult, CudaError};
 
 /// Most attributes asked for at once: there are 8.
@@ -39,9 +40,7 @@ pub fn range_attributes(
     for index in 0..count {
         let (bytes, attribute) =
             (bytes.array(count).at(index)?, attributes.array(count).at(index)?);
-        // SAFETY: the program gives a place for each attribute, or NULL.
-        let place = unsafe { data.array(count).at(index)?.believe() };
-        one(place, bytes, attribute)?;
+        one(place_at(data, count, index)?, bytes, attribute)?;
     }
     Ok(())
 }
@@ -49,6 +48,7 @@ pub fn range_attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_api::pointer::FromProgram;
 
     #[test]
     fn memory_is_attached_in_one_mode() {

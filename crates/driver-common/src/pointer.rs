@@ -96,6 +96,17 @@ fn unknown(number: c_uint, to: Out<c_void>) -> CUresult {
     }
 }
 
+/// The place for one of several attributes, from the program's array of places.
+pub(crate) fn place_at(
+    places: Out<*mut c_void>,
+    count: usize,
+    index: usize,
+) -> Result<Out<c_void>, CudaError> {
+    let place = places.array(count).at(index)?;
+    // SAFETY: the program gives a place for each attribute, or NULL.
+    Ok(unsafe { place.believe() })
+}
+
 /// cuPointerGetAttributes: never fails for want of an attribute, but stores what stands for none.
 pub fn attributes(
     facts: Option<&PointerFacts>,
@@ -109,8 +120,7 @@ pub fn attributes(
     }
     for index in 0..count {
         let number = numbers.array(count).at(index)?;
-        // SAFETY: the program gives a place for each attribute, or NULL.
-        let place: Out<c_void> = unsafe { places.array(count).at(index)?.believe() };
+        let place = place_at(places, count, index)?;
         let stored = facts.is_some_and(|facts| facts.attribute(number, place).is_ok());
         if !stored {
             unknown(number, place)?;

@@ -12,24 +12,28 @@ pub(crate) fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CudaError::UNKNOWN))
 }
 
-/// Writes a result that the caller asked for.
-///
-/// # Safety
-/// `to` is NULL or good for writing a `T`.
-pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> CUresult {
-    if to.is_null() {
-        return Err(CudaError::INVALID_VALUE);
+/// Where a caller wants a result: NULL, or a place for a `T` that is there until the function returns. Only a caller
+/// from C makes one, and promises that by the call.
+#[repr(transparent)]
+pub(crate) struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    /// Writes a result; CUDA_ERROR_INVALID_VALUE for NULL.
+    pub(crate) fn set(self, value: T) -> CUresult {
+        if self.0.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // SAFETY: not NULL, so good for writing by the caller's promise.
+        unsafe { self.0.write(value) };
+        Ok(())
     }
-    // SAFETY: not NULL, so good for writing by the caller's promise.
-    unsafe { to.write(value) };
-    Ok(())
 }
 
 // The runtime's interface.
 
 /// Loads a module from a fatbin's wrapper or header.
 pub(crate) unsafe extern "C" fn load_module(
-    module: *mut CUmodule,
+    module: Place<CUmodule>,
     image: *const c_void,
 ) -> CUresult {
     guarded(|| {
@@ -37,32 +41,26 @@ pub(crate) unsafe extern "C" fn load_module(
             return Err(CudaError::INVALID_VALUE);
         }
         // SAFETY: the runtime passes an image as cuModuleLoadData takes it.
-        let loaded = unsafe { host()?.load_module(image) }?;
-        // SAFETY: the runtime passes NULL or a place for the handle.
-        unsafe { write(module, loaded) }
+        module.set(unsafe { host()?.load_module(image) }?)
     })
 }
 
 /// The same with the arguments in reverse order.
 pub(crate) unsafe extern "C" fn load_module_from_header(
     image: *const c_void,
-    module: *mut CUmodule,
+    module: Place<CUmodule>,
 ) -> CUresult {
     // SAFETY: the same promises.
     unsafe { load_module(module, image) }
 }
 
 /// The primary context's handle, not retained.
-pub(crate) unsafe extern "C" fn primary_context(
-    context: *mut CUcontext,
-    device: CUdevice,
-) -> CUresult {
-    // SAFETY: the runtime passes NULL or a place for the handle.
-    guarded(|| unsafe { write(context, host()?.primary_context(device)?) })
+pub(crate) extern "C" fn primary_context(context: Place<CUcontext>, device: CUdevice) -> CUresult {
+    guarded(|| context.set(host()?.primary_context(device)?))
 }
 
 /// Says that nothing needs doing.
-pub(crate) unsafe extern "C" fn nothing() -> CUresult {
+pub(crate) extern "C" fn nothing() -> CUresult {
     Ok(())
 }
 
@@ -71,28 +69,23 @@ pub(crate) unsafe extern "C" fn nothing() -> CUresult {
 /// Bytes of which any that is not zero would make the runtime call a hook.
 static NO_HOOKS: [u8; 4096] = [0; 4096];
 
-unsafe fn no_hooks(buffer: *mut *const u8, count: *mut usize, counted: usize) -> CUresult {
-    // SAFETY: the runtime passes NULL or places for both.
-    unsafe {
-        write(buffer, NO_HOOKS.as_ptr())?;
-        write(count, counted)
-    }
+fn no_hooks(buffer: Place<*const u8>, count: Place<usize>, counted: usize) -> CUresult {
+    buffer.set(NO_HOOKS.as_ptr())?;
+    count.set(counted)
 }
 
-pub(crate) unsafe extern "C" fn runtime_call_flags(
-    buffer: *mut *const u8,
-    count: *mut usize,
+pub(crate) extern "C" fn runtime_call_flags(
+    buffer: Place<*const u8>,
+    count: Place<usize>,
 ) -> CUresult {
-    // SAFETY: passed on as promised.
-    guarded(|| unsafe { no_hooks(buffer, count, 1024) })
+    guarded(|| no_hooks(buffer, count, 1024))
 }
 
-pub(crate) unsafe extern "C" fn runtime_domain_flags(
-    buffer: *mut *const u8,
-    count: *mut usize,
+pub(crate) extern "C" fn runtime_domain_flags(
+    buffer: Place<*const u8>,
+    count: Place<usize>,
 ) -> CUresult {
-    // SAFETY: passed on as promised.
-    guarded(|| unsafe { no_hooks(buffer, count, 14) })
+    guarded(|| no_hooks(buffer, count, 14))
 }
 
 // Context-local storage.
@@ -117,66 +110,55 @@ pub(crate) unsafe extern "C" fn storage_put(
     })
 }
 
-pub(crate) unsafe extern "C" fn storage_delete(context: CUcontext, key: *mut c_void) -> CUresult {
+pub(crate) extern "C" fn storage_delete(context: CUcontext, key: *mut c_void) -> CUresult {
     guarded(|| storage::delete(or_current(context)?, key as usize))
 }
 
-pub(crate) unsafe extern "C" fn storage_get(
-    value: *mut *mut c_void,
+pub(crate) extern "C" fn storage_get(
+    value: Place<*mut c_void>,
     context: CUcontext,
     key: *mut c_void,
 ) -> CUresult {
-    guarded(|| {
-        let found = storage::get(or_current(context)?, key as usize)?;
-        // SAFETY: the caller passes NULL or a place for the value.
-        unsafe { write(value, found as *mut c_void) }
-    })
+    guarded(|| value.set(storage::get(or_current(context)?, key as usize)? as *mut c_void))
 }
 
 // Checks of contexts.
 
-pub(crate) unsafe extern "C" fn context_check(
+pub(crate) extern "C" fn context_check(
     _context: CUcontext,
-    result: *mut c_uint,
+    result: Place<c_uint>,
     _detail: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the runtime passes NULL or a place for the number.
-    guarded(|| unsafe { write(result, 0) })
+    guarded(|| result.set(0))
 }
 
 // What tools and libraries ask of contexts and streams.
 
-pub(crate) unsafe extern "C" fn current_context(context: *mut CUcontext) -> CUresult {
+pub(crate) extern "C" fn current_context(context: Place<CUcontext>) -> CUresult {
     guarded(|| {
         let current = host()?.current_context();
-        // SAFETY: the caller passes NULL or a place for the handle.
-        unsafe { write(context, current.unwrap_or(CUcontext::NULL)) }?;
+        context.set(current.unwrap_or(CUcontext::NULL))?;
         current.map(|_| ()).ok_or(CudaError::INVALID_CONTEXT)
     })
 }
 
-pub(crate) unsafe extern "C" fn context_id(context: CUcontext, id: *mut u64) -> CUresult {
-    guarded(|| {
-        let number = host()?.context_id(or_current(context)?)?;
-        // SAFETY: the caller passes NULL or a place for the number.
-        unsafe { write(id, number) }
-    })
+pub(crate) extern "C" fn context_id(context: CUcontext, id: Place<u64>) -> CUresult {
+    guarded(|| id.set(host()?.context_id(or_current(context)?)?))
 }
 
-pub(crate) unsafe extern "C" fn stream_id(
+pub(crate) extern "C" fn stream_id(
     _context: CUcontext,
     stream: *mut c_void,
-    id: *mut u64,
+    id: Place<u64>,
 ) -> CUresult {
-    // SAFETY: the caller passes NULL or a place for the number.
-    guarded(|| unsafe { write(id, stream as u64) })
+    guarded(|| id.set(stream as u64))
 }
 
 /// A stream's private handle: the public one serves.
-pub(crate) unsafe extern "C" fn private_stream(
+pub(crate) extern "C" fn private_stream(
     _context: CUcontext,
     stream: CUstream,
-    private: *mut *mut c_void,
+    private: Place<*mut c_void>,
     per_thread: c_int,
 ) -> CUresult {
     let stream = match stream {
@@ -184,8 +166,7 @@ pub(crate) unsafe extern "C" fn private_stream(
         CUstream::NULL => cuda_api::CU_STREAM_LEGACY,
         other => other,
     };
-    // SAFETY: the caller passes NULL or a place for the handle.
-    guarded(|| unsafe { write(private, stream.0 as *mut c_void) })
+    guarded(|| private.set(stream.0 as *mut c_void))
 }
 
 /// Called with each function of a module.
@@ -211,6 +192,6 @@ pub(crate) unsafe extern "C" fn visit_functions(
     c_int::from(visited.is_ok())
 }
 
-pub(crate) unsafe extern "C" fn not_supported() -> CUresult {
+pub(crate) extern "C" fn not_supported() -> CUresult {
     Err(CudaError::NOT_SUPPORTED)
 }

@@ -5,7 +5,7 @@
 
 use crate::host;
 use crate::integrity::{self, Question};
-use crate::slots::{self, guarded, write};
+use crate::slots::{self, Place, guarded};
 use cuda_api::CUresult;
 use std::ffi::{c_uint, c_void};
 
@@ -121,10 +121,10 @@ pub fn find(uuid: [u8; 16]) -> Option<*const c_void> {
 }
 
 /// The integrity check's function, here because its answer depends on where tables are.
-unsafe extern "C" fn integrity_check(
+extern "C" fn integrity_check(
     version: c_uint,
     unix_seconds: u64,
-    result: *mut [u64; 2],
+    result: Place<[u64; 2]>,
 ) -> CUresult {
     guarded(|| {
         let host = host()?;
@@ -139,8 +139,7 @@ unsafe extern "C" fn integrity_check(
             integrity_function: integrity_check as *const () as u64,
             unix_seconds,
         };
-        // SAFETY: the runtime passes NULL or a place for two words.
-        unsafe { write(result, integrity::answer(&question, &host.devices())) }
+        result.set(integrity::answer(&question, &host.devices()))
     })
 }
 

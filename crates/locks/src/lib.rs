@@ -2,11 +2,18 @@
 //!
 //! What a mutex guards here stays whole when a thread panics: nothing is changed in two steps that a panic
 //! could come between. A thread that takes a lock which it holds waits for itself for good, in silence. In
-//! debug builds, which all tests are, it panics with the place instead.
+//! debug builds, which all tests are, it panics with the place instead; and so does one that takes locks of ranks
+//! ([`RankedMutex`]) in another order than theirs. One account of what a thread holds does both (`held`).
+
+mod held;
+mod ranked;
+
+pub use ranked::{Rank, RankedMutex};
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
+use held::Held;
 use std::sync::{PoisonError, TryLockError, WaitTimeoutResult};
 
 /// A mutex.
@@ -59,7 +66,11 @@ impl<T> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let held = Held::new(core::ptr::from_ref(self).addr());
+        self.lock_as(Held::new(core::ptr::from_ref(self).addr()))
+    }
+
+    #[inline(always)]
+    fn lock_as(&self, held: Held) -> MutexGuard<'_, T> {
         MutexGuard { inner: self.inner.lock().unwrap_or_else(PoisonError::into_inner), held }
     }
 
@@ -224,62 +235,6 @@ impl Condvar {
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
         self.inner.notify_all();
-    }
-}
-
-/// That this thread holds a lock: in release builds nothing.
-struct Held {
-    #[cfg(debug_assertions)]
-    address: usize,
-}
-
-#[cfg(debug_assertions)]
-mod checked {
-    use super::Held;
-    use std::cell::RefCell;
-
-    thread_local! {
-        /// Addresses of the locks that this thread holds.
-        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    }
-
-    impl Held {
-        #[track_caller]
-        pub(super) fn new(address: usize) -> Self {
-            // A thread that ends may have no such variable any more: then nothing is checked.
-            let again = HELD.try_with(|held| held.borrow().contains(&address)).unwrap_or(false);
-            assert!(!again, "this thread takes a lock that it holds");
-            Self::noted(address)
-        }
-
-        pub(super) fn noted(address: usize) -> Self {
-            let _ = HELD.try_with(|held| held.borrow_mut().push(address));
-            Self { address }
-        }
-    }
-
-    impl Drop for Held {
-        fn drop(&mut self) {
-            let _ = HELD.try_with(|held| {
-                let mut held = held.borrow_mut();
-                if let Some(at) = held.iter().rposition(|address| *address == self.address) {
-                    held.swap_remove(at);
-                }
-            });
-        }
-    }
-}
-
-#[cfg(not(debug_assertions))]
-impl Held {
-    #[inline(always)]
-    const fn new(_: usize) -> Self {
-        Self {}
-    }
-
-    #[inline(always)]
-    const fn noted(_: usize) -> Self {
-        Self {}
     }
 }
 

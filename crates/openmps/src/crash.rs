@@ -201,8 +201,8 @@ impl<'a> Line<'a> {
     fn end(mut self) {
         self.length = self.length.min(LINE_BYTES_MAX - 1);
         self.bytes[self.length] = b'\n';
-        // SAFETY: so many bytes of the array are initialised. A line that cannot be written is lost.
-        unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.length + 1) };
+        // A system call and nothing else, as in a handler it must be. A line that cannot be written is lost.
+        let _ = rustix::io::write(rustix::stdio::stderr(), &self.bytes[..=self.length]);
     }
 }
 
@@ -263,9 +263,8 @@ mod tests {
 
     /// As `kill` does, and as a service manager whose watchdog bites.
     fn send(signal: c_int) {
-        let pid = std::process::id().cast_signed();
-        // SAFETY: sends a signal to this process.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        let signal = rustix::process::Signal::from_named_raw(signal).expect("a signal");
+        rustix::process::kill_process(rustix::process::getpid(), signal).expect("it is sent");
         std::thread::sleep(std::time::Duration::from_secs(20));
         println!("it goes on");
     }

@@ -9,6 +9,7 @@ mod command;
 mod crash;
 mod daemon;
 mod destination;
+mod device_description;
 mod driver_locks;
 mod executable;
 mod group;

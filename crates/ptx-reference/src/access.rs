@@ -1,8 +1,8 @@
 //! Loads, stores and read-modify-writes of one thread.
 
 use crate::execute::Thread;
+use crate::grid::{Grid, Memory};
 use crate::memory::{self, Space};
-use crate::run::{Grid, Memory};
 use crate::{float, integer};
 use ptx::ast::{
     Address, AddressBase, AtomicOp, Instruction, Opcode, Operand, ScalarType as T, StateSpace,

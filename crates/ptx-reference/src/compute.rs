@@ -1,9 +1,9 @@
 //! Arithmetic, logic, conversions and comparisons of one thread.
 
 use crate::execute::Thread;
+use crate::grid::Grid;
 use crate::memory::{self, Space};
 use crate::number::F32;
-use crate::run::Grid;
 use crate::{fixed, float, integer, narrow};
 use ptx::ast::{
     BoolOp, Comparison, Instruction, Modifier as M, Opcode, Operand, Rounding, ScalarType as T,

@@ -1,10 +1,9 @@
 //! One thread: its registers, its calls, and what each instruction does to them.
 
+use crate::collective::{Collective, is_product, mask_operand};
+use crate::grid::{Grid, Memory};
 use crate::integer;
-use crate::matrix;
 use crate::memory::{self, Key};
-use crate::run::{Grid, Memory};
-use crate::warp::{self, Collective};
 use ptx::ast::{
     BoolOp, Callee, Component, Function, FunctionId, FunctionKind, Instruction, LabelKind,
     Modifier as M, Opcode, Operand, Parameter, ScalarType as T, SpecialRegister, Statement,
@@ -145,10 +144,10 @@ impl Thread {
         memory: &mut Memory<'_>,
         inst: &Instruction,
     ) -> Option<Flow> {
-        if matrix::is_product(inst) {
+        if is_product(inst) {
             return Some(Flow::Wait(Collective::Warp { mask: u32::MAX }));
         }
-        if let Some(mask) = warp::mask_operand(inst) {
+        if let Some(mask) = mask_operand(inst) {
             let mask = self.source(grid, mask, T::U32)? as u32;
             return Some(Flow::Wait(Collective::Warp { mask }));
         }

@@ -12,12 +12,14 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod collective;
 mod compute;
 pub mod differential;
 mod execute;
 mod fixed;
 mod float;
 pub mod generate;
+mod grid;
 mod integer;
 mod matrix;
 mod mbarrier;
@@ -28,6 +30,7 @@ mod random;
 mod run;
 mod warp;
 
+pub use grid::{Argument, Launch};
 pub use memory::{Buffer, GLOBAL_BASE};
 pub use random::Random;
-pub use run::{Argument, Launch, run, run_in_random_order};
+pub use run::{run, run_in_random_order};

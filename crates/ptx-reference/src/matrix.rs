@@ -4,17 +4,12 @@
 //! added, is `simt::ir::matrix`'s: ascending, but the second of the two elements of a register first;
 //! each product is added exactly, and the sum rounded to nearest even.
 
+use crate::collective::LANES;
 use crate::execute::Thread;
 use crate::float;
+use crate::grid::Grid;
 use crate::number::{F32, Number, Round};
-use crate::run::Grid;
-use crate::warp::LANES;
-use ptx::ast::{Instruction, Opcode, Operand, ScalarType as T};
-
-/// True for an instruction that all lanes of a warp run together.
-pub(crate) fn is_product(inst: &Instruction) -> bool {
-    inst.opcode == Opcode::Mma
-}
+use ptx::ast::{Instruction, Operand, ScalarType as T};
 
 /// A register's elements as f32, from the low end.
 fn elements(register: u64, ty: T) -> Option<Vec<f32>> {

@@ -5,7 +5,7 @@
 //! and the phase's parity in bit 63: programs must not look at it.
 
 use crate::execute::Thread;
-use crate::run::{Grid, Memory};
+use crate::grid::{Grid, Memory};
 use ptx::ast::{Instruction, Modifier as M, ScalarType as T};
 
 const COUNT_BITS: u32 = 20;

@@ -3,22 +3,11 @@
 //! A thread that comes to such an instruction waits until all that its mask names, and that have
 //! not ended, wait at the same one. Then all get their results at once.
 
+use crate::collective::{Collective, LANES, is_product};
 use crate::execute::Thread;
+use crate::grid::Grid;
 use crate::matrix;
-use crate::run::Grid;
-use ptx::ast::{AtomicOp, Instruction, Modifier as M, Opcode, Operand, ScalarType as T};
-
-/// Threads of a warp.
-pub(crate) const LANES: usize = 32;
-
-/// What a thread waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Collective {
-    /// A barrier of the block: its number, threads expected (0: all), and its predicate.
-    Barrier { barrier: u32, count: u32, vote: bool },
-    /// The lanes of a mask.
-    Warp { mask: u32 },
-}
+use ptx::ast::{AtomicOp, Instruction, Modifier as M, Opcode, ScalarType as T};
 
 /// Runs the instructions that all of their lanes have come to; true if there was one.
 pub(crate) fn together(grid: &Grid<'_>, threads: &mut [Thread]) -> Result<bool, String> {
@@ -46,7 +35,7 @@ pub(crate) fn together(grid: &Grid<'_>, threads: &mut [Thread]) -> Result<bool, 
 fn perform(grid: &Grid<'_>, warp: &mut [Thread], lanes: &[usize], mask: u32) -> Result<(), String> {
     let inst = warp[lanes[0]].instruction(grid).expect("a thread waits at an instruction").clone();
     let unknown = || format!("no meaning: {}", grid.module.text_line(inst.span));
-    if matrix::is_product(&inst) {
+    if is_product(&inst) {
         matrix::multiply(grid, warp, &inst).ok_or_else(unknown)?;
         warp.iter_mut().for_each(Thread::step_over);
         return Ok(());
@@ -140,14 +129,4 @@ fn result(
         }
         _ => return None,
     })
-}
-
-/// Whether an instruction is one that lanes run together, and its mask operand.
-pub(crate) fn mask_operand(inst: &Instruction) -> Option<&Operand> {
-    let together = match inst.opcode {
-        Opcode::Bar => inst.has(M::Warp),
-        Opcode::Shfl | Opcode::Vote | Opcode::Match | Opcode::Redux => inst.has(M::Sync),
-        _ => false,
-    };
-    if together { inst.operands.last() } else { None }
 }

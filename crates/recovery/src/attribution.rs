@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// How long sessions may take to say what was in flight: calls in a corrupted context return at once.
 const EVIDENCE_MAX: Duration = Duration::from_millis(250);
 
-/// How long the server's process stays when all have been told if the daemon does not let it end before:
+/// How long the server's process stays when all are notified if the daemon does not let it end before:
 /// the driver holds up others while it takes down the context. A context with a fault runs nothing any more,
 /// so that nothing of it writes to the clients' memory meanwhile.
 const STAYS_MAX: Duration = Duration::from_secs(3);
@@ -29,19 +29,19 @@ pub enum AttributionState {
     None,
     /// The sessions are asked, until then.
     Open(Instant),
-    /// All clients have been told; the process ends when others have gone on, or then.
-    Told(Instant),
-    /// All clients have been told, and the process may end.
+    /// All clients are notified; the process ends when others have gone on, or then.
+    Notified(Instant),
+    /// All clients are notified, and the process may end.
     Closed,
 }
 
-/// Candidates are put in quarantine, the likeliest first, until the probability is as high as this that the
+/// Candidates are isolated, the likeliest first, until the probability is as high as this that the
 /// one whose fault it was is among them.
-const QUARANTINED_MIN: f64 = 0.9;
+const ISOLATED_MIN: f64 = 0.9;
 
 /// Most candidates that go to servers of their own after one fault: each has a context, and the driver makes one
 /// after the other. If it was none of them, it is one of fewer after the next fault.
-const QUARANTINED_MAX: usize = 4;
+const ISOLATED_MAX: usize = 4;
 
 /// What a session says was in flight of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl AttributionState {
 
     /// Judges once all sessions have spoken or had their time; `None` before, and after.
     pub fn attribute(&mut self, candidates: &[Candidate], now: Instant) -> Option<Attribution> {
-        if matches!(self, Self::Told(until) if now >= *until) {
+        if matches!(self, Self::Notified(until) if now >= *until) {
             *self = Self::Closed;
         }
         let Self::Open(deadline) = *self else { return None };
@@ -124,28 +124,28 @@ impl AttributionState {
         if waits && now < deadline {
             return None;
         }
-        *self = Self::Told(now + STAYS_MAX);
+        *self = Self::Notified(now + STAYS_MAX);
         Some(attribute(candidates))
     }
 
-    /// The process may end, if all have been told: the others have gone on. Said before that, it is to be
+    /// The process may end, if all are notified: the others have gone on. Said before that, it is to be
     /// said again.
     pub fn may_end(&mut self) {
-        if matches!(self, Self::Told(_)) {
+        if matches!(self, Self::Notified(_)) {
             *self = Self::Closed;
         }
     }
 
-    /// True if all clients have been told.
-    pub fn is_told(self) -> bool {
-        matches!(self, Self::Told(_) | Self::Closed)
+    /// True if all clients are notified.
+    pub fn is_notified(self) -> bool {
+        matches!(self, Self::Notified(_) | Self::Closed)
     }
 
     /// True if the process is to end.
     pub fn is_over(self, now: Instant) -> bool {
         match self {
             Self::None | Self::Open(_) => false,
-            Self::Told(until) => now >= until,
+            Self::Notified(until) => now >= until,
             Self::Closed => true,
         }
     }
@@ -153,7 +153,7 @@ impl AttributionState {
     /// When the sessions will have had their time, if they are asked; or the process its.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Open(deadline) | Self::Told(deadline) => Some(*deadline),
+            Self::Open(deadline) | Self::Notified(deadline) => Some(*deadline),
             Self::None | Self::Closed => None,
         }
     }
@@ -169,10 +169,10 @@ pub fn attribute(candidates: &[Candidate]) -> Attribution {
         return parts;
     }
     candidates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    let wanted = QUARANTINED_MIN * candidates.iter().map(|(_, weight)| weight).sum::<f64>();
+    let wanted = ISOLATED_MIN * candidates.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut sum = 0.0;
     for (place, (index, weight)) in candidates.iter().enumerate() {
-        let is_likely = sum < wanted && place < QUARANTINED_MAX;
+        let is_likely = sum < wanted && place < ISOLATED_MAX;
         parts[*index] = if is_likely { Part::Candidate } else { Part::Unlikely };
         sum += weight;
     }
@@ -228,8 +228,8 @@ mod tests {
         let (now, mut attribution) = (Instant::now(), AttributionState::default());
         attribution.open(now);
         attribution.may_end();
-        assert!(!attribution.is_told(), "not before all have been told");
-        assert!(attribution.attribute(&[], now).is_some() && attribution.is_told());
+        assert!(!attribution.is_notified(), "not before all are notified");
+        assert!(attribution.attribute(&[], now).is_some() && attribution.is_notified());
         assert!(!attribution.is_over(now) && attribution.is_over(now + STAYS_MAX));
         let mut other = attribution;
         other.may_end();
@@ -249,7 +249,7 @@ mod tests {
         };
         assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, likeliest, unlikely]);
         assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, likeliest, unlikely]);
-        // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to tell.
+        // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to decide.
         assert_eq!(parts(&[after(3), NEW]), [candidate, candidate]);
         assert_eq!(parts(&[after(5000), after(100), after(101)]), [unlikely, candidate, candidate]);
         // All of them as they are after a server's start.
@@ -260,7 +260,7 @@ mod tests {
     fn few_of_many_candidates_get_servers_of_their_own() {
         let parts = attribute_after(&[NEW; 16], EVIDENCE_MAX).expect("all were heard");
         let alone = parts.iter().filter(|part| part.is_alone()).count();
-        assert_eq!(alone, QUARANTINED_MAX, "{parts:?}");
+        assert_eq!(alone, ISOLATED_MAX, "{parts:?}");
         assert!(!parts.contains(&Part::Unaffected), "it may have been each of them");
     }
 }

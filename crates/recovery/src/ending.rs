@@ -11,8 +11,8 @@ pub enum Ending {
     No,
     /// It takes no more clients and ends with the last of them.
     WhenIdle,
-    /// It takes no more clients, has told those that it had to go elsewhere, and waits until they
-    /// have been told.
+    /// It takes no more clients, has sent those that it had elsewhere, and waits until they
+    /// are notified.
     Moving,
     /// It has ended all sessions and waits for them until then.
     By(Instant),
@@ -25,7 +25,7 @@ pub enum Admission {
     Taken,
     /// Its connection is closed without a word: it comes again, and gets the next server.
     TurnedAway,
-    /// It is told that this server ends.
+    /// It learns that this server ends.
     Refused,
 }
 
@@ -55,7 +55,7 @@ impl Ending {
         }
     }
 
-    /// The clients are to go elsewhere. True if they must be told now.
+    /// The clients are to go elsewhere. True if they must be notified now.
     pub fn hand_over(&mut self) -> bool {
         let may = matches!(self, Self::No | Self::WhenIdle);
         if may {
@@ -64,7 +64,7 @@ impl Ending {
         may
     }
 
-    /// All sessions are to end, and are waited for until then. True if they must be told now.
+    /// All sessions are to end, and are waited for until then. True if they must be notified now.
     pub fn at_once(&mut self, deadline: Instant) -> bool {
         let may = self.deadline().is_none();
         if may {

@@ -49,7 +49,7 @@ impl InFlight {
     }
 
     /// Decides what becomes of it, by what each operation does with memory and whether it can be done
-    /// once more: false if the program is to be told that work is lost. To be called once more if the server to
+    /// once more: false if lost work is to be reported to the program. To be called once more if the server to
     /// which it is posted is lost too.
     pub fn may_repeat(
         &mut self,

@@ -148,7 +148,7 @@ impl<M: RingMemory> Journal<M> {
         }
     }
 
-    /// Notes that the program may have waited for an operation in a way that is not known here.
+    /// Notes that the program may have waited for an operation by a call that is not known here.
     pub fn note_unwaited(&mut self, mark: Mark) {
         note_last(&mut self.unwaited, mark);
     }

@@ -1,4 +1,4 @@
-//! End of a session: why it ends, which of several reasons counts, and what the client is told.
+//! End of a session: why it ends, which of several reasons counts, and of what the client is notified.
 
 use channel::region::SessionEnd;
 use cuda_api::CudaError;
@@ -42,7 +42,7 @@ impl End {
     }
 
     /// True if this reason counts where `first` was given before. The first one stays, but that a
-    /// client is gone beats others: nothing is left to be told then. And a session that is handed over
+    /// client is gone beats others: there is no client to notify then. And a session that is handed over
     /// waits for work, which may have no end, and which a fault ends: what is said then beats that.
     pub fn beats(self, first: Option<End>) -> bool {
         matches!(
@@ -65,8 +65,8 @@ impl End {
         }
     }
 
-    /// What the client is told, if it is still there.
-    pub const fn told(self) -> Option<SessionEnd> {
+    /// What the client is notified of, if it is still there.
+    pub const fn notice(self) -> Option<SessionEnd> {
         match self {
             Self::ClientGone | Self::Faulting => None,
             Self::Terminated => Some(SessionEnd::Terminated),
@@ -80,6 +80,6 @@ impl End {
 
     /// The error of what the session was doing for the client.
     pub fn error(self) -> CudaError {
-        self.told().and_then(SessionEnd::error).unwrap_or(CudaError::MPS_RPC_FAILURE)
+        self.notice().and_then(SessionEnd::error).unwrap_or(CudaError::MPS_RPC_FAILURE)
     }
 }

@@ -15,12 +15,12 @@ use core::ops::Range;
 /// What to do with work that is in doubt: OPENMPS_REPLAY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Repeat what gives the same result; else tell.
+    /// Repeat what gives the same result; else report.
     #[default]
     Auto,
     /// Repeat all since the program last waited: it says that this gives the same result.
     Always,
-    /// Repeat nothing; tell.
+    /// Repeat nothing; report.
     Never,
 }
 
@@ -88,7 +88,7 @@ pub enum Again {
 pub enum Verdict {
     /// Those with these indices are posted again.
     Repeat(Vec<usize>),
-    /// What was in flight is lost, and the program is told.
+    /// What was in flight is lost, which is reported to the program.
     Effects,
 }
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn in_place_work_is_told_and_streaming_work_is_repeated() {
+    fn in_place_work_is_reported_and_streaming_work_is_repeated() {
         let (a, b, c) = (0..10, 10..20, 20..30);
         let add = taken(&[a.clone(), b.clone()], &[c.clone()]);
         let use_it = taken(&[c.clone()], &[40..50]);
@@ -233,8 +233,8 @@ mod tests {
             Verdict::Effects,
             "it reads what is written later"
         );
-        let told = sort(&[in_place], true, true, Policy::Always);
-        assert_eq!(told, Verdict::Repeat(vec![0]));
+        let verdict = sort(&[in_place], true, true, Policy::Always);
+        assert_eq!(verdict, Verdict::Repeat(vec![0]));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! The loader runs an auditor in a namespace with a C library of its own.
 
 use crate::REAL;
+use crate::caller::{In, Out, Text};
 use crate::real::own_path;
 use locks::Mutex;
 use std::collections::HashMap;
@@ -77,59 +78,35 @@ pub extern "C" fn la_version(version: c_uint) -> c_uint {
 
 /// The head of the loader's `struct link_map`.
 #[repr(C)]
-pub struct LinkMap {
+#[derive(Clone, Copy)]
+struct LinkMap {
     address: usize,
-    name: *const c_char,
+    name: Text,
 }
 
 /// Stands in an object's cookie: it is one of our libraries.
 const OURS: usize = usize::MAX;
 
 /// rtld-audit(7): an object was loaded. No binding of its symbols is of interest.
-///
-/// # Safety
-/// As the loader calls it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn la_objopen(
-    map: *const LinkMap,
-    _namespace: isize,
-    cookie: *mut usize,
-) -> c_uint {
-    // SAFETY: the loader passes an object, whose name is a C string or NULL.
-    let name = unsafe {
-        match map.as_ref() {
-            Some(map) if !map.name.is_null() => CStr::from_ptr(map.name),
-            _ => c"",
-        }
-    };
+extern "C" fn la_objopen(map: In<LinkMap>, _namespace: isize, cookie: Out<usize>) -> c_uint {
+    let map = map.array(1, 1).and_then(<[_]>::first);
+    let name = map.and_then(|map| map.name.get()).unwrap_or_default();
     let path = Path::new(OsStr::from_bytes(name.to_bytes()));
-    if path.parent().is_some_and(|parent| Some(parent) == directory()) && !cookie.is_null() {
-        // SAFETY: the loader passes a place for the auditor's own number.
-        unsafe { cookie.write(OURS) };
+    if path.parent().is_some_and(|parent| Some(parent) == directory()) {
+        cookie.set(&[OURS]);
     }
     0
 }
 
 /// rtld-audit(7): a file is about to be tried. Answers with what is to be tried in its place.
-///
-/// # Safety
-/// As the loader calls it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn la_objsearch(
-    name: *const c_char,
-    cookie: *mut usize,
-    _flag: c_uint,
-) -> *const c_char {
-    if name.is_null() {
-        return name;
-    }
-    // SAFETY: the loader passes a C string, and the number of the object that asks, or NULL.
-    let (text, by_ours) =
-        unsafe { (CStr::from_ptr(name), cookie.as_ref().is_some_and(|cookie| *cookie == OURS)) };
-    let asked = || answer(text, by_ours);
+extern "C" fn la_objsearch(name: Text, cookie: Out<usize>, _flag: c_uint) -> *const c_char {
+    // The cookie is that of the object that asks.
+    let asked = || answer(name.get()?, cookie.get() == Some(OURS));
     match std::panic::catch_unwind(asked) {
         // Read by the loader at any time from now on; a few in the life of a process.
         Ok(Some(other)) => other.into_raw(),
-        _ => name,
+        _ => name.pointer(),
     }
 }

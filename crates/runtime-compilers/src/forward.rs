@@ -1,8 +1,9 @@
 //! The functions that a compiler exports, as labels: those written here jump to what is written, all
 //! others to the real library's, with any arguments.
 
+use crate::caller::Text;
 use crate::real;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 /// What a function answers that the real library does not have: an internal error to NVRTC (11), and
 /// one of a kind that it does not know to nvJitLink.
@@ -13,14 +14,9 @@ extern "C" fn missing() -> c_int {
 }
 
 /// Where a label leads, asked for at its first call.
-///
-/// # Safety
-/// `name` is a C string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_compiler_symbol(name: *const c_char) -> *const c_void {
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
-    real::symbol(name).unwrap_or(missing as *const c_void)
+extern "C" fn openmps_compiler_symbol(name: Text) -> *const c_void {
+    name.get().and_then(real::symbol).unwrap_or(missing as *const c_void)
 }
 
 /// A label that leads to the real library's function of its name. Registers that may have arguments

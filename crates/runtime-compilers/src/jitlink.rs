@@ -4,6 +4,7 @@
 //! A program's handle is the real linker's own, so that functions that are only passed on take it.
 #![allow(non_snake_case, reason = "functions keep nvJitLink.h's names")]
 
+use crate::caller::{In, Out, Text};
 use crate::linking::{self, Kind};
 use crate::real::call_real;
 use locks::{Mutex, MutexGuard};
@@ -53,21 +54,9 @@ fn with<R>(handle: Handle, f: impl FnOnce(&mut Linking) -> R) -> Option<R> {
 }
 
 /// nvJitLinkCreate. A program that asks for PTX itself is the real linker's alone.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvJitLinkCreate(
-    handle: *mut Handle,
-    count: u32,
-    options: *const *const c_char,
-) -> c_int {
-    let readable = !options.is_null() && count as usize <= OPTIONS_MAX;
-    // SAFETY: the program says that there are `count` options, each a C string.
-    let given: Vec<&CStr> = unsafe {
-        let all = (0..if readable { count as usize } else { 0 }).map(|index| *options.add(index));
-        all.map(|text| if text.is_null() { c"" } else { CStr::from_ptr(text) }).collect()
-    };
+extern "C" fn openmps_nvJitLinkCreate(handle: Out<Handle>, count: u32, options: In<Text>) -> c_int {
+    let given = options.texts(count as usize, OPTIONS_MAX);
     let has = |name: &CStr| given.contains(&name);
     let wants_ptx = has(c"-ptx");
     let mut texts: Vec<CString> = given.iter().map(|text| (*text).to_owned()).collect();
@@ -77,35 +66,30 @@ unsafe extern "C" fn openmps_nvJitLinkCreate(
     let pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
     let made = call_real!(
         c"nvJitLinkCreate",
-        (*mut Handle, u32, *const *const c_char) -> c_int,
+        (Out<Handle>, u32, *const *const c_char) -> c_int,
         (handle, pointers.len() as u32, pointers.as_ptr()),
         ERROR_INTERNAL
     );
-    // SAFETY: the program passes a place for the handle, which was written if it was made.
-    let made_handle = if made == SUCCESS { unsafe { handle.as_ref() } } else { None };
-    if let Some(handle) = made_handle
+    if made == SUCCESS
         && !wants_ptx
+        && let Some(handle) = handle.get()
     {
         let registers = given.iter().find_map(|text| {
             text.to_str().ok()?.strip_prefix("-maxrregcount=")?.trim().parse().ok()
         });
         let linking = Linking { registers_max: registers, ..Linking::default() };
-        linkings().insert(*handle as usize, linking);
+        linkings().insert(handle as usize, linking);
     }
     made
 }
 
 /// nvJitLinkDestroy.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvJitLinkDestroy(handle: *mut Handle) -> c_int {
-    // SAFETY: the program passes NULL or the place of its handle.
-    if let Some(handle) = unsafe { handle.as_ref() } {
-        linkings().remove(&(*handle as usize));
+extern "C" fn openmps_nvJitLinkDestroy(handle: Out<Handle>) -> c_int {
+    if let Some(handle) = handle.get() {
+        linkings().remove(&(handle as usize));
     }
-    call_real!(c"nvJitLinkDestroy", (*mut Handle) -> c_int, (handle), ERROR_INTERNAL)
+    call_real!(c"nvJitLinkDestroy", (Out<Handle>) -> c_int, (handle), ERROR_INTERNAL)
 }
 
 /// Keeps an input that is linked here; false if it is one for the real linker.
@@ -120,45 +104,33 @@ fn keep(linking: &mut Linking, kind: c_int, bytes: &[u8]) -> bool {
 }
 
 /// nvJitLinkAddData.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvJitLinkAddData(
+extern "C" fn openmps_nvJitLinkAddData(
     handle: Handle,
     kind: c_int,
-    data: *const c_void,
+    data: In<u8>,
     bytes: usize,
     name: *const c_char,
 ) -> c_int {
-    if !data.is_null() && bytes <= INPUT_BYTES_MAX {
-        // SAFETY: the program says that there are `bytes` bytes.
-        let input = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
-        if with(handle, |linking| keep(linking, kind, input)) == Some(true) {
-            return SUCCESS;
-        }
+    if let Some(input) = data.array(bytes, INPUT_BYTES_MAX)
+        && with(handle, |linking| keep(linking, kind, input)) == Some(true)
+    {
+        return SUCCESS;
     }
     call_real!(
         c"nvJitLinkAddData",
-        (Handle, c_int, *const c_void, usize, *const c_char) -> c_int,
+        (Handle, c_int, In<u8>, usize, *const c_char) -> c_int,
         (handle, kind, data, bytes, name),
         ERROR_INTERNAL
     )
 }
 
 /// nvJitLinkAddFile.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvJitLinkAddFile(
-    handle: Handle,
-    kind: c_int,
-    name: *const c_char,
-) -> c_int {
-    if !name.is_null() && linkings().contains_key(&(handle as usize)) {
-        // SAFETY: the program passes a C string.
-        let path = unsafe { CStr::from_ptr(name) };
+extern "C" fn openmps_nvJitLinkAddFile(handle: Handle, kind: c_int, name: Text) -> c_int {
+    if let Some(path) = name.get()
+        && linkings().contains_key(&(handle as usize))
+    {
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         // What cannot be read is for the real linker to say.
         if let Ok(bytes) = std::fs::read(path)
@@ -169,7 +141,7 @@ unsafe extern "C" fn openmps_nvJitLinkAddFile(
     }
     call_real!(
         c"nvJitLinkAddFile",
-        (Handle, c_int, *const c_char) -> c_int,
+        (Handle, c_int, Text) -> c_int,
         (handle, kind, name),
         ERROR_INTERNAL
     )
@@ -196,11 +168,8 @@ fn linked_by_real(handle: Handle) -> Result<Vec<u8>, c_int> {
 }
 
 /// nvJitLinkComplete.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvJitLinkComplete(handle: Handle) -> c_int {
+extern "C" fn openmps_nvJitLinkComplete(handle: Handle) -> c_int {
     let counts = with(handle, |linking| (linking.real_has_inputs, linking.inputs.len()));
     if counts.is_none_or(|(real, own)| real || own == 0) {
         let done = call_real!(c"nvJitLinkComplete", (Handle) -> c_int, (handle), ERROR_INTERNAL);
@@ -248,36 +217,23 @@ fn part<R>(handle: Handle, part: Part, f: impl FnOnce(&[u8]) -> R) -> Option<R> 
 macro_rules! give {
     ($($part:expr, $size:ident $size_name:literal, $text:ident $text_name:literal;)*) => {$(
         /// Length of a text, with its NUL.
-        ///
-        /// # Safety
-        /// As the manual has it.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $size(handle: Handle, bytes: *mut usize) -> c_int {
+        extern "C" fn $size(handle: Handle, bytes: Out<usize>) -> c_int {
             match part(handle, $part, <[u8]>::len) {
-                // SAFETY: the program passes a place for the length.
-                Some(length) if !bytes.is_null() => unsafe {
-                    bytes.write(length);
-                    SUCCESS
-                },
+                Some(length) if bytes.set(&[length]) => SUCCESS,
                 _ => call_real!(
-                    $size_name, (Handle, *mut usize) -> c_int, (handle, bytes), ERROR_INTERNAL),
+                    $size_name, (Handle, Out<usize>) -> c_int, (handle, bytes), ERROR_INTERNAL),
             }
         }
 
         /// A text, to a place that is long enough.
-        ///
-        /// # Safety
-        /// As the manual has it.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $text(handle: Handle, to: *mut c_char) -> c_int {
-            // SAFETY: the program passes a place of the length that it got.
-            let copy = |bytes: &[u8]| unsafe {
-                to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            };
-            if !to.is_null() && part(handle, $part, copy).is_some() {
+        extern "C" fn $text(handle: Handle, to: Out<u8>) -> c_int {
+            // The place is of the length that the program got.
+            if part(handle, $part, |bytes| to.set(bytes)) == Some(true) {
                 return SUCCESS;
             }
-            call_real!($text_name, (Handle, *mut c_char) -> c_int, (handle, to), ERROR_INTERNAL)
+            call_real!($text_name, (Handle, Out<u8>) -> c_int, (handle, to), ERROR_INTERNAL)
         }
     )*};
 }

@@ -16,6 +16,8 @@
 #[cfg(target_arch = "x86_64")]
 pub mod audit;
 #[cfg(target_arch = "x86_64")]
+mod caller;
+#[cfg(target_arch = "x86_64")]
 mod forward;
 #[cfg(target_arch = "x86_64")]
 pub mod jitlink;

@@ -2,11 +2,12 @@
 //! number, and its PTX is what is given out as machine code.
 #![allow(non_snake_case, reason = "functions keep nvrtc.h's names")]
 
+use crate::caller::{In, Out, Text};
 use crate::options::for_ptx;
 use crate::real::call_real;
 use locks::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 
 /// nvrtcProgram: a number to look up.
 type Program = *mut c_void;
@@ -23,22 +24,13 @@ fn as_ptx() -> MutexGuard<'static, BTreeSet<usize>> {
 }
 
 /// nvrtcCompileProgram.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvrtcCompileProgram(
+extern "C" fn openmps_nvrtcCompileProgram(
     program: Program,
     count: c_int,
-    options: *const *const c_char,
+    options: In<Text>,
 ) -> c_int {
-    let given = usize::try_from(count).unwrap_or(0);
-    let readable = !options.is_null() && given <= OPTIONS_MAX;
-    // SAFETY: the program says that there are `count` options, each a C string.
-    let texts: Vec<&CStr> = unsafe {
-        let all = (0..if readable { given } else { 0 }).map(|index| *options.add(index));
-        all.map(|text| if text.is_null() { c"" } else { CStr::from_ptr(text) }).collect()
-    };
+    let texts = options.texts(usize::try_from(count).unwrap_or(0), OPTIONS_MAX);
     let changed: Option<Vec<CString>> = for_ptx(&texts);
     match changed {
         Some(_) => as_ptx().insert(program as usize),
@@ -50,7 +42,7 @@ unsafe extern "C" fn openmps_nvrtcCompileProgram(
             pointers = changed.iter().map(|text| text.as_ptr()).collect();
             pointers.as_ptr()
         }
-        None => options,
+        None => options.pointer().cast(),
     };
     call_real!(
         c"nvrtcCompileProgram",
@@ -61,16 +53,12 @@ unsafe extern "C" fn openmps_nvrtcCompileProgram(
 }
 
 /// nvrtcDestroyProgram.
-///
-/// # Safety
-/// As the manual has it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn openmps_nvrtcDestroyProgram(program: *mut Program) -> c_int {
-    // SAFETY: the program passes NULL or the place of its handle.
-    if let Some(program) = unsafe { program.as_ref() } {
-        as_ptx().remove(&(*program as usize));
+extern "C" fn openmps_nvrtcDestroyProgram(program: Out<Program>) -> c_int {
+    if let Some(program) = program.get() {
+        as_ptx().remove(&(program as usize));
     }
-    call_real!(c"nvrtcDestroyProgram", (*mut Program) -> c_int, (program), INTERNAL_ERROR)
+    call_real!(c"nvrtcDestroyProgram", (Out<Program>) -> c_int, (program), INTERNAL_ERROR)
 }
 
 /// nvrtcGetCUBINSize.

@@ -40,8 +40,12 @@ fn open(path: &CStr) -> Option<usize> {
 
 /// The file that this code was loaded from.
 pub(crate) fn own_path() -> Option<PathBuf> {
-    // SAFETY: zero is a value of every field.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
     // SAFETY: the address is one of this library, and the structure is written.
     let found = unsafe { libc::dladdr(own_path as *const c_void, &raw mut info) };
     if found == 0 || info.dli_fname.is_null() {

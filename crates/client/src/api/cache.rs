@@ -32,7 +32,7 @@ pub(crate) fn cuFuncSetCacheConfig(function: CUfunction, config: c_uint) -> CUre
         }
         handle
     };
-    client.tell_cache(handle)
+    client.send_cache(handle)
 }
 
 pub(crate) fn cuKernelSetCacheConfig(
@@ -53,12 +53,12 @@ pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {
         let undecided = state.functions.iter().filter(|(_, function)| function.cache == NONE);
         undecided.map(|(handle, _)| handle).collect()
     };
-    followers.into_iter().try_for_each(|function| client.tell_cache(function))
+    followers.into_iter().try_for_each(|function| client.send_cache(function))
 }
 
 impl Client {
-    /// Tells the server what is preferred for a function: by itself, or by the current context.
-    fn tell_cache(&self, function: Handle) -> CUresult {
+    /// Sends the server what is preferred for a function: by itself, or by the current context.
+    fn send_cache(&self, function: Handle) -> CUresult {
         let of_context = self.contexts().with(CUcontext::NULL, |context| context.cache_config);
         let config = {
             let mut state = self.state();
@@ -75,6 +75,6 @@ impl Client {
     /// Has a function that was just looked up follow its context's preference, if there is one.
     pub(crate) fn follow_cache(&self, function: Handle) -> CUresult {
         let config = self.contexts().with(CUcontext::NULL, |context| context.cache_config);
-        if config.unwrap_or(NONE) == NONE { Ok(()) } else { self.tell_cache(function) }
+        if config.unwrap_or(NONE) == NONE { Ok(()) } else { self.send_cache(function) }
     }
 }

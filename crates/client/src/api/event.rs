@@ -37,7 +37,7 @@ enum Asked {
     Done,
     /// It is not.
     NotDone,
-    /// The device writes a word behind it: that will tell.
+    /// The device writes a word behind it: that will say it.
     Marked,
 }
 
@@ -113,14 +113,14 @@ impl Client {
         expects
     }
 
-    /// True if a record is done behind which no word is written, or if it is marked now: the word tells.
+    /// True if a record is done behind which no word is written, or if it is marked now: the word says it.
     fn ask_about_unmarked(&self, event: Handle, mark: Mark) -> Result<Asked, CudaError> {
         {
             let mut state = self.posting()?;
             if state.passed(mark) {
                 return Ok(Asked::Done);
             }
-            // Another thread may have recorded it anew: the word of what it was recorded behind tells.
+            // Another thread may have recorded it anew: the word of what it was recorded behind says it.
             let is_last = state.streams.last(mark.slot) == mark;
             let Some(found) = state.events.get_mut(event) else { return Ok(Asked::Marked) };
             if found.recorded != Some(mark) || found.is_marked || is_last {

@@ -12,6 +12,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
 use cuda_api::{CUuuid, CudaError, environment};
+use rustix::rand::GetRandomFlags;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -228,10 +229,8 @@ static TOKEN: AtomicU64 = AtomicU64::new(0);
 /// lives, at each of its connections.
 fn token() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: so many bytes are written to the local.
-    let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    let new = match count {
-        8 => u64::from_ne_bytes(bytes),
+    let new = match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
         // Better than none: a PID of some namespace.
         _ => u64::from(std::process::id()) << 1,
     };

@@ -314,7 +314,7 @@ impl Connection {
         if alive { Ok(()) } else { Err(SERVER_GONE) }
     }
 
-    /// Says once, on standard error, how the connection ended: an error code alone does not tell.
+    /// Says once, on standard error, how the connection ended: an error code alone does not say it.
     fn say_end(&self) {
         // A fault of its own the program hears of by its error, wherever the server is.
         let own = |error: CudaError| error.is_sticky() && !(805..=810).contains(&error.code());

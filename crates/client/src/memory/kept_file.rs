@@ -171,6 +171,8 @@ pub(crate) fn close_all_in_child() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::page_exchange::map_anywhere;
+    use crate::tests::wait_for_child;
 
     fn is_open(fd: RawFd) -> bool {
         // SAFETY: asks about a number.
@@ -191,10 +193,7 @@ mod tests {
             // SAFETY: ends the process.
             unsafe { libc::_exit(i32::from(!closed)) };
         }
-        let mut status = -1;
-        // SAFETY: the local is written.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
+        assert_eq!(wait_for_child(child), 0);
         assert!(numbers.iter().all(|fd| is_open(*fd)), "the parent's stay");
     }
 
@@ -211,15 +210,8 @@ mod tests {
                 KeptFile::from(file.unwrap())
             })
             .collect();
-        let map = |fd: RawFd| {
-            let rights = libc::PROT_READ | libc::PROT_WRITE;
-            let (null, length) = (core::ptr::null_mut(), bytes as usize);
-            // SAFETY: the kernel chooses addresses that are not in use.
-            let at = unsafe { libc::mmap(null, length, rights, libc::MAP_SHARED, fd, 0) };
-            assert_ne!(at, libc::MAP_FAILED);
-            at as u64
-        };
-        let words = [map(files[0].as_raw_fd()), map(files[1].as_raw_fd())];
+        let map = |file: &KeptFile| map_anywhere(bytes, Some(file.as_fd())).unwrap();
+        let words = [map(&files[0]), map(&files[1])];
         let [kept, gone] = words;
         for (file, start) in files.iter().zip(words) {
             file.mapped_for_program(Pages { start, bytes });
@@ -250,9 +242,7 @@ mod tests {
             // SAFETY: ends the process.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }
-        let mut status = -1;
-        // SAFETY: the local is written.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        let status = wait_for_child(child);
         // SAFETY: as above.
         assert_eq!((status, unsafe { (kept as *mut u32).read_volatile() }), (0, 7));
     }

@@ -9,7 +9,7 @@ pub(crate) struct KnownVariables(Vec<KnownVariable>);
 
 struct KnownVariable {
     /// The address that the program got first.
-    told: u64,
+    known_at: u64,
     bytes: u64,
     present: u64,
     /// A kernel gets it.
@@ -21,7 +21,7 @@ impl KnownVariables {
     #[cold]
     pub(crate) fn of(memory: &Memory) -> Self {
         let variable =
-            |(told, bytes, present)| KnownVariable { told, bytes, present, found: false };
+            |(known_at, bytes, present)| KnownVariable { known_at, bytes, present, found: false };
         Self(memory.foreign_variables().map(variable).collect())
     }
 
@@ -29,9 +29,10 @@ impl KnownVariables {
     pub(crate) fn find_in(&mut self, parameters: &mut [u8]) {
         for word in parameters.chunks_exact_mut(8) {
             let address = u64_at(word, 0).unwrap_or(0);
-            let holds = |of: &&mut KnownVariable| address.wrapping_sub(of.told) < of.bytes;
+            let holds = |of: &&mut KnownVariable| address.wrapping_sub(of.known_at) < of.bytes;
             if let Some(variable) = self.0.iter_mut().find(holds) {
-                let present = variable.present.wrapping_add(address.wrapping_sub(variable.told));
+                let present =
+                    variable.present.wrapping_add(address.wrapping_sub(variable.known_at));
                 word.copy_from_slice(&present.to_le_bytes());
                 variable.found = true;
             }
@@ -40,13 +41,13 @@ impl KnownVariables {
 
     /// Those that were found: the address that the program got, and the length in bytes.
     pub(crate) fn found(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().filter(|variable| variable.found).map(|of| (of.told, of.bytes))
+        self.0.iter().filter(|variable| variable.found).map(|of| (of.known_at, of.bytes))
     }
 
     /// Those that are elsewhere now, as seen from the server at which they were.
     pub(crate) fn moves(&self, now: &Self) -> Vec<Moved> {
         let to = |was: &KnownVariable| {
-            let is = now.0.iter().find(|is| is.told == was.told)?;
+            let is = now.0.iter().find(|is| is.known_at == was.known_at)?;
             (is.present != was.present).then_some(Moved {
                 from: was.present,
                 to: is.present,

@@ -84,7 +84,7 @@ pub(crate) struct Global {
     /// What the program asked for it by, and whether as one of those that host and device share.
     pub(crate) name: Vec<u8>,
     pub(crate) managed: bool,
-    /// Where the present server has it: the program keeps the address that it was told first.
+    /// Where the present server has it: the program keeps the address that it got first.
     pub(crate) present: u64,
     pub(crate) copy: VariableCopy,
 }
@@ -269,8 +269,8 @@ impl Memory {
         (holds && !global.managed).then_some((*start, global))
     }
 
-    /// All variables that do not lie in memory of the client's own: the address that the program was
-    /// told, length in bytes, the address at the present server.
+    /// All variables that do not lie in memory of the client's own: the address that the program
+    /// got, length in bytes, the address at the present server.
     pub(crate) fn foreign_variables(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let foreign = self.globals.iter().filter(|(at, of)| !of.managed && !self.is_device(**at));
         foreign.map(|(address, global)| (*address, global.bytes, global.present))

@@ -149,12 +149,8 @@ pub(crate) fn maps_now() -> String {
 
 /// True if a file of this library's is mapped at all of some pages, by `/proc/self/maps`' text.
 pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
-    // SAFETY: zeros are a value of the structure, which is written.
-    let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the local is written.
-    if unsafe { libc::fstat(fd, &mut status) } != 0 {
-        return false;
-    }
+    // SAFETY: the file is open: its owner is borrowed by the caller, or is never dropped in a child of fork.
+    let Ok(status) = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }) else { return false };
     let file = status.st_ino.to_string();
     let mut at = pages.start;
     for Mapping { from, to, inode, name, .. } in mappings(maps) {
@@ -242,7 +238,7 @@ impl Quiet {
 }
 
 /// Maps `bytes` bytes anywhere: of a file, shared, or of nothing, private.
-fn map_anywhere(bytes: u64, file: Option<BorrowedFd<'_>>) -> Option<u64> {
+pub(crate) fn map_anywhere(bytes: u64, file: Option<BorrowedFd<'_>>) -> Option<u64> {
     let (flags, fd) = match file {
         Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
         None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
@@ -284,6 +280,7 @@ pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::wait_for_child;
     use channel::memfd::{Seals, create_sealed};
     use std::io::Write;
     use std::os::fd::AsFd;
@@ -407,9 +404,7 @@ d000-e000 rw-p 00000000 00:00 0
                 // SAFETY: ends the process.
                 unsafe { libc::_exit(i32::from(!kept)) };
             }
-            let mut status = -1;
-            // SAFETY: the local is written.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            let status = wait_for_child(child);
             assert_eq!(status, 0, "{threads} threads: 256 is a lost write, 14 a process that hung");
         }
     }

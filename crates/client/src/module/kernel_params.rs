@@ -160,8 +160,7 @@ mod tests {
     }
 
     fn null() -> Out<*mut c_void> {
-        // SAFETY: NULL is allowed.
-        unsafe { core::ptr::null_mut::<*mut c_void>().believe() }
+        Out::null()
     }
 
     fn address<T>(value: &mut T) -> *mut c_void {

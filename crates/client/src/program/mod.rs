@@ -253,8 +253,8 @@ impl Client {
         let window = Reservation::at(welcome.window.address, welcome.window.bytes)?;
         let host_window = Reservation::at(welcome.host_window.address, welcome.host_window.bytes)?;
         let mut seen = program.devices().get(device as usize).cloned().unwrap_or_default();
-        if let Some(told) = welcome.devices.first() {
-            (seen.attributes, seen.sm_groups) = (told.attributes, told.sm_groups);
+        if let Some(device) = welcome.devices.first() {
+            (seen.attributes, seen.sm_groups) = (device.attributes, device.sm_groups);
         }
         let seen: &'static Device = Box::leak(Box::new(seen));
         let connection: &'static Connection = Box::leak(Box::new(connection));

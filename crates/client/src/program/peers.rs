@@ -36,7 +36,7 @@ pub(crate) struct Peers {
     /// Pinned memory of other clients' windows that is mapped, by address.
     host: BTreeSet<u64>,
     /// Where another device's region is for this device, by the connection that it belongs to.
-    regions: HashMap<usize, u64>,
+    regions: HashMap<usize, (&'static Connection, u64)>,
     /// Virtual memory of other devices that is mapped here.
     pub(super) mappings: BTreeMap<u64, PeerMapping>,
     /// Reservations of other clients that are made here too: address to length.
@@ -195,13 +195,11 @@ impl Client {
     /// Imports the chunks again that another server of this device had.
     pub(super) fn adopt_again(&self, known: &Peers) -> CUresult {
         // Operations in flight wait for words of these regions, which connections keep for good.
-        for (name, address) in &known.regions {
-            // SAFETY: the name is the address of a connection, and none is ever freed.
-            let connection = unsafe { &*core::ptr::with_exposed_provenance::<Connection>(*name) };
+        for (name, (connection, address)) in &known.regions {
             let request = HostMap { address: *address, bytes: REGION_BYTES, flags: HOST_FLAGS };
             let file = connection.region_file()?;
             self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
-            self.peers.lock().regions.insert(*name, *address);
+            self.peers.lock().regions.insert(*name, (*connection, *address));
         }
         for (address, device) in &known.chunks {
             let owner = self.program.client_at(*device as usize)?;
@@ -388,14 +386,14 @@ impl Client {
 
     /// Where the region of another device's connection is for this device.
     fn region_of(&self, connection: &'static Connection) -> Result<u64, CudaError> {
-        let name = core::ptr::from_ref(connection).expose_provenance();
-        if let Some(address) = self.peers.lock().regions.get(&name) {
+        let name = core::ptr::from_ref(connection).addr();
+        if let Some((_, address)) = self.peers.lock().regions.get(&name) {
             return Ok(*address);
         }
         let address = self.memory().host.take_addresses(REGION_BYTES);
         let address = address.ok_or(CudaError::OUT_OF_MEMORY)?;
         let mut peers = self.peers.lock();
-        if let Some(known) = peers.regions.get(&name).copied() {
+        if let Some(known) = peers.regions.get(&name).map(|(_, address)| *address) {
             drop(peers);
             self.memory().host.give_addresses(address, REGION_BYTES);
             return Ok(known);
@@ -403,7 +401,7 @@ impl Client {
         let request = HostMap { address, bytes: REGION_BYTES, flags: HOST_FLAGS };
         let file = connection.region_file()?;
         self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
-        peers.regions.insert(name, address);
+        peers.regions.insert(name, (connection, address));
         Ok(address)
     }
 }
@@ -412,7 +410,7 @@ impl Client {
     /// True if a word that a stream waits for is a completion word of another device's.
     pub(super) fn is_word_of_peer(&self, address: u64) -> bool {
         let peers = self.peers.lock();
-        let mut starts = peers.regions.values();
+        let mut starts = peers.regions.values().map(|(_, start)| start);
         starts.any(|start| (*start..*start + REGION_BYTES).contains(&address))
     }
 

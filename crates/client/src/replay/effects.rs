@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_atomic_reads_what_it_writes_and_variables_are_told() {
+    fn an_atomic_reads_what_it_writes_and_variables_are_named() {
         let effects = kernel(
             ".param .u64 a",
             "ld.param.u64 %rd1, [a]; atom.global.add.u32 %r1, [%rd1], 1; ld.global.u32 %r2, [counter];",

@@ -19,7 +19,7 @@ fn create(mut param: CUexecAffinityParam) -> Result<CUcontext, CudaError> {
 }
 
 /// SMs of the current context by each call that asks.
-fn told() -> [u32; 3] {
+fn known() -> [u32; 3] {
     let (mut param, mut all, mut resource) = (affinity(0), 0, CUdevResource::NONE);
     cuCtxGetExecAffinity(out(&mut param), 0).unwrap();
     cuDeviceGetAttribute(out(&mut all), MULTIPROCESSOR_COUNT, 0).unwrap();
@@ -44,9 +44,9 @@ fn a_context_has_the_sms_that_it_asks_for() {
         session.client.call(&MemoryInfo { device: 0 }).unwrap();
         let _ = (session.server.parted(), session.server.defaults());
         let streams = session.client.state().streams.iter().count();
-        assert_eq!(told(), [8; 3]);
+        assert_eq!(known(), [8; 3]);
         let three = create(affinity(3)).unwrap();
-        assert_eq!(told(), [4; 3], "rounded up to whole units");
+        assert_eq!(known(), [4; 3], "rounded up to whole units");
         let mut params = affinity(4);
         let mut params = CUctxCreateParams {
             execAffinityParams: &mut params,
@@ -73,9 +73,9 @@ fn a_context_has_the_sms_that_it_asks_for() {
         cuStreamGetCtx(Legacy, CUstream::NULL, out(&mut of)).unwrap();
         assert_eq!(of, four, "its default stream is its own");
         cuCtxDestroy_v2(four).unwrap();
-        assert_eq!(told(), [4; 3], "the one below is current");
+        assert_eq!(known(), [4; 3], "the one below is current");
         cuCtxDestroy_v2(three).unwrap();
-        assert_eq!(told(), [8; 3]);
+        assert_eq!(known(), [8; 3]);
         assert_eq!(session.client.state().streams.iter().count(), streams, "theirs are gone");
     });
 }

@@ -543,7 +543,7 @@ fn an_error_of_something_posted_is_reported_once() {
 }
 
 #[test]
-fn pointers_are_told_apart() {
+fn pointers_are_distinguished() {
     let _session = session();
     let pointer = allocate(100);
     let mut kind = 0u32;

@@ -80,6 +80,13 @@ fn out<T>(value: &mut T) -> Out<T> {
     unsafe { core::ptr::from_mut(value).believe() }
 }
 
+/// Waits for the end of a child of fork; its status, as wait(2) has it.
+pub(crate) fn wait_for_child(child: libc::pid_t) -> i32 {
+    let child = rustix::process::Pid::from_raw(child).expect("a child");
+    let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+    ended.expect("a child to wait for").expect("it has ended").1.as_raw()
+}
+
 /// Something to read.
 fn input<T>(value: *const T) -> In<T> {
     // SAFETY: tests pass pointers to values that are alive.

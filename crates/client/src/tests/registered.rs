@@ -2,20 +2,15 @@
 
 use super::{attach, watched};
 use crate::memory::address::Place;
-use crate::memory::page_exchange::{Nature, Pages, nature_now};
+use crate::memory::page_exchange::{Nature, Pages, map_anywhere, nature_now};
 use crate::program::Client;
 use channel::memfd::PAGE_BYTES;
 use channel::userfaultfd::{Protects, open};
 
 /// Pages of this process's own, which stay.
 fn pages(count: u64) -> Pages {
-    let (null, bytes) = (core::ptr::null_mut(), count * PAGE_BYTES);
-    let (rights, how) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: the kernel chooses addresses that are not in use.
-    let at = unsafe { libc::mmap(null, bytes as usize, rights, how, -1, 0) };
-    assert_ne!(at, libc::MAP_FAILED);
-    Pages { start: at as u64, bytes }
+    let bytes = count * PAGE_BYTES;
+    Pages { start: map_anywhere(bytes, None).unwrap(), bytes }
 }
 
 /// The device's address of what is registered at an address.

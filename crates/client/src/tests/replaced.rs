@@ -76,8 +76,7 @@ fn a_thread_that_waits_for_a_lost_server_does_not_wait_on_for_it() {
         std::thread::scope(|scope| {
             let (thread, of_waiter) = std::sync::mpsc::channel();
             let waits = scope.spawn(move || {
-                // SAFETY: the call takes nothing and cannot fail.
-                thread.send(unsafe { libc::gettid() }).unwrap();
+                thread.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
                 client.synchronize(LEGACY)
             });
             let stat = format!("/proc/self/task/{}/stat", of_waiter.recv().unwrap());
@@ -174,7 +173,7 @@ fn what_a_kernel_wrote_to_a_constant_is_there_at_the_next_server_wherever_that_h
         replace(client, &first);
         let second = CONSTANT + CONSTANTS_APART;
         assert_eq!(word(second), Some(7), "it is restored");
-        // The program keeps the address that it was told first.
+        // The program keeps the address that it got first.
         fill(client, function, address.0, 9).unwrap();
         let _ = client.synchronize(LEGACY);
         assert_eq!(

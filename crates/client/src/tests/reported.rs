@@ -105,8 +105,8 @@ fn a_loss_is_reported_though_the_same_call_found_the_server_lost() {
         let synchronize: unsafe extern "C" fn(CUstream) -> CUresult =
             unsafe { core::mem::transmute::<*const c_void, _>(code) };
         // SAFETY: the legacy stream is always there.
-        let told = unsafe { [synchronize(CUstream::NULL), synchronize(CUstream::NULL)] };
+        let results = unsafe { [synchronize(CUstream::NULL), synchronize(CUstream::NULL)] };
         mode::attach_for_test(session.client.program);
-        assert_eq!(told, [EARLIER, Ok(())]);
+        assert_eq!(results, [EARLIER, Ok(())]);
     });
 }

@@ -67,14 +67,14 @@ impl Copying {
         // The server has done it, and said nothing.
         self.client.call(&MemoryInfo { device: 0 }).unwrap();
         replace(self.client, &self.server);
-        let told: CUresult = self.client.synchronize_all();
+        let result: CUresult = self.client.synchronize_all();
         let memory = self.memory.lock().unwrap();
         let (start, bytes) = memory.range(..=self.device).next_back().unwrap();
         let bytes = &bytes[(self.device - start) as usize..][..BYTES as usize];
         let words: Vec<u32> =
             bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
-        assert!(told == Ok(()) || told == Err(SERVER_GONE), "{told:?}");
-        assert!(told.is_err() || words == [1, 1, 2, 3], "{words:?}");
+        assert!(result == Ok(()) || result == Err(SERVER_GONE), "{result:?}");
+        assert!(result.is_err() || words == [1, 1, 2, 3], "{words:?}");
     }
 }
 
@@ -188,7 +188,7 @@ fn a_kernel_that_writes_what_the_program_sees_at_once_is_not_repeated() {
             std::thread::yield_now();
         }
         replace(client, &server);
-        let told = client.synchronize_all();
-        assert!(told == Err(SERVER_GONE) || flag.load(Ordering::Acquire) == 0, "it rises once");
+        let result = client.synchronize_all();
+        assert!(result == Err(SERVER_GONE) || flag.load(Ordering::Acquire) == 0, "it rises once");
     });
 }

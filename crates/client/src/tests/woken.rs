@@ -65,7 +65,7 @@ fn no_word_is_written_behind_an_event_until_a_thread_asks_about_it() {
         let before = word();
         client.record_event(untimed, LEGACY).unwrap();
         assert_eq!(word(), before);
-        // Nothing is behind it: a fence there tells, and later records of it have words at once.
+        // Nothing is behind it: a fence there says it, and later records of it have words at once.
         assert!(!client.is_event_done(untimed).unwrap());
         while !client.is_event_done(untimed).unwrap() {}
         let after = word();
@@ -106,7 +106,7 @@ fn a_thread_that_only_asks_about_an_event_finds_the_server_lost() {
         loop {
             match client.is_event_done(event) {
                 Ok(false) => std::thread::yield_now(),
-                told => break assert_eq!(told, Err(crate::program::SERVER_GONE)),
+                result => break assert_eq!(result, Err(crate::program::SERVER_GONE)),
             }
         }
     });

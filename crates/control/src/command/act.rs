@@ -1,7 +1,7 @@
 //! Commands that change something.
 
 use super::query::find;
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 use crate::status::{Client, ID_PREFIX};
 use crate::users;
 use channel::message::Devices;
@@ -81,7 +81,7 @@ pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure>
 }
 
 /// Fails with the driver's error if a client could not be terminated.
-pub(super) fn check_terminated(name: &str, code: u32) -> Result<(), Failure> {
+pub(crate) fn check_terminated(name: &str, code: u32) -> Result<(), Failure> {
     if code == 0 {
         return Ok(());
     }

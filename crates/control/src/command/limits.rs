@@ -2,7 +2,7 @@
 
 use super::act::{client_ids, devices_named};
 use super::query::{find, visible};
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 use channel::message::Change;
 use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority, parse_device, parse_size, size_text};

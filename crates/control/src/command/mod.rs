@@ -3,16 +3,18 @@
 //! Output is NVIDIA's, byte for byte where it is known; unlike NVIDIA's, a command that fails
 //! says why and has a status that is not 0.
 
-mod act;
+pub(crate) mod act;
 pub mod connection;
 mod limits;
 mod observe;
-mod query;
+pub(crate) mod query;
 mod report;
+pub(crate) mod request;
 mod schedule;
-pub(crate) mod v3;
 
 use crate::daemon::Daemon;
+use crate::v3::command as v3;
+use request::{Failure, Request};
 use std::fmt::Write;
 
 /// Bytes of the longest command line that is read. The longest real one has two UUIDs.
@@ -35,55 +37,6 @@ pub struct Command {
 #[derive(Clone, Copy)]
 enum Handler {
     Run(fn(&Request<'_>) -> Result<String, Failure>),
-}
-
-/// A command as it was given.
-pub(crate) struct Request<'a> {
-    pub daemon: &'a Daemon,
-    /// The words after the name.
-    pub arguments: Vec<&'a str>,
-    /// The user that asks.
-    pub uid: u32,
-    /// The group of that user.
-    pub gid: u32,
-    /// The user that asks is root or the daemon's owner, by the privileged socket.
-    pub owner: bool,
-}
-
-impl Request<'_> {
-    /// Users see what is theirs; root and the daemon's owner see all.
-    fn sees(&self, uid: u32) -> bool {
-        self.owner || self.uid == uid
-    }
-
-    /// Who may give privileged commands.
-    fn owner_text(&self) -> String {
-        match self.daemon.owner() {
-            0 => "root, whose daemon this is".to_owned(),
-            user => {
-                let name = crate::users::name(user);
-                format!("root and for {name}, whose daemon this is")
-            }
-        }
-    }
-
-    /// No arguments are wanted.
-    fn no_arguments(&self, name: &str) -> Result<(), Failure> {
-        match self.arguments.first() {
-            None => Ok(()),
-            Some(word) => Err(Failure(format!("{name} takes no argument, but {word:?} was given"))),
-        }
-    }
-}
-
-/// Why a command failed: all its output, without the last line's end.
-#[derive(Debug)]
-pub(crate) struct Failure(pub String);
-
-impl<T: std::fmt::Display> From<T> for Failure {
-    fn from(reason: T) -> Failure {
-        Failure(reason.to_string())
-    }
 }
 
 /// What a command printed and how it ended.

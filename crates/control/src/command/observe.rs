@@ -1,7 +1,7 @@
 //! `counts`, `counters` and `trace`: what clients do in detail, as JSON, and what is counted of it.
 
 use super::query::{find, visible};
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 use crate::counts::ClientCounts;
 use crate::daemon::QueryError;
 use crate::trace::Trace;

@@ -1,6 +1,6 @@
 //! Commands that ask: lists, states, tables. They change nothing.
 
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 use crate::daemon::{QueryError, ServerSummary};
 use crate::format;
 use crate::status::{Client, Device, ServerState, Status};
@@ -84,8 +84,8 @@ pub(super) fn device_query(request: &Request<'_>) -> Result<String, Failure> {
     finish(text, &silent)
 }
 
-/// Inode of the PID namespace of a process: what tells containers apart.
-pub(super) fn pid_namespace(pid: u32) -> Option<u64> {
+/// Inode of the PID namespace of a process: by which containers are distinguished.
+pub(crate) fn pid_namespace(pid: u32) -> Option<u64> {
     std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok().map(|metadata| metadata.ino())
 }
 

@@ -1,7 +1,7 @@
 //! `report`: everything that the daemon knows, as one JSON object, for programs.
 
 use super::query::{pid_namespace, visible};
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 use crate::report::{Client, Context, Release, Report, SCHEMA, Server};
 use crate::status::Device;
 use crate::users;
@@ -27,7 +27,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 clients: Vec::new(),
                 context: None,
                 isolates: server.isolates,
-                quarantine: server.quarantine,
+                candidate: server.candidate,
                 error: None,
             };
             match answer {

@@ -1,6 +1,6 @@
 //! Commands of scheduling: classes of clients, rules for them, and settings of servers.
 
-use super::{Failure, Request};
+use super::request::{Failure, Request};
 
 /// Without arguments prints what holds; with some changes it, for servers to come too.
 pub(super) fn schedule(request: &Request<'_>) -> Result<String, Failure> {

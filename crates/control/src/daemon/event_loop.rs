@@ -1,14 +1,14 @@
 //! The event loop: everything that happens to the daemon comes through one poll.
 
 use super::Daemon;
-use super::admission::{Door, SILENT_MAX, Silent};
-use super::newcomers::{self, Newcomer};
+use super::clients::admission::{Door, SILENT_MAX, Silent};
+use super::clients::newcomers::{self, Newcomer};
 use super::notify::Watchdog;
-use super::presence::Presence;
 use super::problems;
-use super::protocol::{self, Socket};
+use super::servers::protocol::{self, Socket};
 use super::sources::Sources;
 use super::state::State;
+use super::succession::presence::Presence;
 use crate::accounting::Record;
 use crate::log::LineAssembler;
 use channel::log_line::Level;
@@ -69,7 +69,7 @@ impl EventLoop {
 
     /// Runs until the daemon is to end and its servers have. What it polled is given back.
     pub fn run(mut self) -> Sources {
-        // Why it fails is in the log, and those who come are told.
+        // Why it fails is in the log, and those who come learn it.
         let _ = self.daemon.find_devices(&mut self.daemon.lock());
         loop {
             self.turn();
@@ -105,7 +105,7 @@ impl EventLoop {
                 exit: server.link.exit.clone(),
             };
             let servers: Vec<Watched> = state.servers.iter().map(watch).collect();
-            (servers, state.endpoints.watched(), self.timeout(&state, now))
+            (servers, state.tenancy.endpoints().watched(), self.timeout(&state, now))
         };
         let mut interests = vec![
             Interest::readable(&self.daemon.waker),
@@ -156,17 +156,7 @@ impl EventLoop {
             self.drain_log();
         }
         if happened(3) {
-            let mut bytes = [0; 16];
-            let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
-            self.daemon.logs.open_again();
-            if self.daemon.detached {
-                // A file that was moved away is not held for the report of a crash.
-                let _ = self.daemon.logs.take_stderr();
-            }
-            self.daemon.lock().endpoints.open_logs_again();
-            self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
-            self.daemon.reload_settings();
-            self.daemon.upgrade_to_installed();
+            self.take_hang_up();
         }
         for (index, server) in servers.iter().enumerate() {
             let at = first_server + 2 * index;
@@ -192,6 +182,21 @@ impl EventLoop {
                 self.accept_all(listener, &Door::Named(chosen.clone()));
             }
         }
+    }
+
+    /// Opens the logs and reads the settings again, as SIGHUP asks.
+    fn take_hang_up(&self) {
+        let mut bytes = [0; 16];
+        let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
+        self.daemon.logs.open_again();
+        if self.daemon.detached {
+            // A file that was moved away is not held for the report of a crash.
+            let _ = self.daemon.logs.take_stderr();
+        }
+        self.daemon.lock().tenancy.endpoints().open_logs_again();
+        self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
+        self.daemon.reload_settings();
+        self.daemon.upgrade_to_installed();
     }
 
     /// How long nothing need be done if nothing happens.
@@ -360,7 +365,7 @@ impl EventLoop {
         }
         if ended {
             self.drain_log();
-            state.endpoints.drain_logs();
+            state.tenancy.endpoints().drain_logs();
             daemon.reap(&mut state, server.pid);
         }
     }
@@ -403,12 +408,9 @@ impl EventLoop {
             Message::ClientGone(process) => {
                 server.lose_client(now);
                 let device = server.device;
-                state.partitions.leave(pid, process);
-                state.named.leave(pid, process);
-                state.memacct.leave(pid, process);
+                state.tenancy.leave(pid, process);
                 self.daemon.note_left(state, pid, process);
                 state.present.leave(pid, process);
-                state.follow_now = true;
                 self.daemon.follow_number(state, device);
             }
             Message::Ended(ended) => {
@@ -425,7 +427,7 @@ impl EventLoop {
             }
             Message::MemoryWanted(process) => self.daemon.make_room(state, pid, process),
             Message::WindowFree(index) => {
-                // One that was told to go on elsewhere keeps its addresses, and comes for them.
+                // One that was sent elsewhere keeps its addresses, and comes for them.
                 if server.takes_clients() {
                     let uid = server.uid;
                     state.windows.free(uid, index, pid);

@@ -5,42 +5,30 @@
 //! * The state is behind one lock; nothing blocks while it is held. Sockets never block here: a
 //!   server that does not read is a server that does not answer.
 //! * Only the event loop reads from servers and takes them out of the list; others send.
-//! * The daemon is never between a client and its server: it hands the client's socket over.
+//! * The daemon is never between a client and its server: the server gets the client's socket.
+//!
+//! | folder | what it is |
+//! | --- | --- |
+//! | `clients` | connections until a server has them |
+//! | `servers` | processes of servers, the devices |
+//! | `limits` | what clients are given, and the settings file |
+//! | `succession` | the daemon that follows |
 
-mod admission;
-mod counting;
-mod devices;
-mod endpoints;
+mod clients;
 mod event_loop;
-mod eviction;
-mod follow;
-mod found;
-mod handover;
-mod inventory;
-mod kept;
-mod launch_error;
-mod lifecycle;
 mod limits;
-mod membership;
-mod named;
-mod newcomers;
 mod notify;
-mod presence;
 mod problems;
-mod protocol;
-mod questions;
-mod reload;
-mod scheduling;
-mod server_cgroup;
-mod server_process;
-mod snapshot;
+mod servers;
 mod sources;
 mod start;
 mod state;
-mod upgrade;
+mod succession;
 
-pub(crate) use named::{ClientRow, NewServer};
-pub(crate) use state::Features;
+pub(crate) use clients::launch_error::LaunchError;
+pub(crate) use servers::protocol;
+pub(crate) use servers::questions::Reply;
+pub(crate) use state::{Server, State, state_of};
 
 pub use crate::report::HANDOVER_VERSION;
 pub(crate) use problems::refusals;
@@ -57,12 +45,9 @@ use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
-use launch_error::LaunchError;
+use limits::scheduling::Scheduling;
 use locks::{Condvar, Mutex, MutexGuard};
-use questions::Reply;
-use recovery::servers::{Phase, ServerKey};
-use scheduling::Scheduling;
-use state::State;
+use recovery::servers::{IsolationReason, Phase, ServerKey};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,7 +120,7 @@ pub struct Daemon {
     /// How it shares devices.
     options: DaemonOptions,
     /// What its environment and its configuration file said at its start.
-    given: snapshot::Given,
+    given: succession::snapshot::Given,
     /// It was started for the background.
     detached: bool,
     /// Shells that wait for an answer.
@@ -145,11 +130,11 @@ pub struct Daemon {
     /// What servers count of launches.
     counting: Mutex<Counting>,
     /// What the settings file says.
-    configured: Mutex<reload::Configured>,
+    configured: Mutex<limits::reload::Configured>,
     /// How often a program may fault.
     fault_budget: Option<FaultBudget>,
     /// Where servers have cgroups of their own.
-    cgroups: server_cgroup::ServerCgroups,
+    cgroups: servers::cgroup::ServerCgroups,
     /// Where cgroups are mounted.
     cgroup_root: PathBuf,
     state: Mutex<State>,
@@ -170,7 +155,7 @@ pub(crate) struct ServerSummary {
     /// The process for which alone it is there, because its kernels run for long.
     pub isolates: Option<u32>,
     /// The process for which alone it is there, because it may have caused a fault.
-    pub quarantine: Option<u32>,
+    pub candidate: Option<u32>,
 }
 
 /// Why a server did not answer.
@@ -194,9 +179,7 @@ pub(crate) struct Cancelled;
 pub(crate) enum CannotCancel {
     #[error("The daemon is not shutting down")]
     NoShutdown,
-    #[error(
-        "The shutdown cannot be cancelled any more: servers have been told not to wait for programs"
-    )]
+    #[error("The shutdown cannot be cancelled any more: servers do not wait for programs any more")]
     Forced,
     #[error("The shutdown cannot be cancelled: no quit command began it")]
     Final,
@@ -206,6 +189,31 @@ impl Daemon {
     /// User whose daemon this is.
     pub(crate) fn owner(&self) -> u32 {
         self.owner
+    }
+
+    /// How it shares devices.
+    pub(crate) fn options(&self) -> &DaemonOptions {
+        &self.options
+    }
+
+    /// Itself, for a thread of its own; `None` once it has ended.
+    pub(crate) fn shared(&self) -> Option<Arc<Daemon>> {
+        self.this.upgrade()
+    }
+
+    /// Where cgroups are mounted.
+    pub(crate) fn cgroup_root(&self) -> &Path {
+        &self.cgroup_root
+    }
+
+    /// The text of the configuration file that it was started with.
+    pub(crate) fn given_configuration(&self) -> &str {
+        &self.given.configuration
+    }
+
+    /// Has threads that wait for a change of the state look at it.
+    pub(crate) fn has_changed(&self) {
+        self.changed.notify_all();
     }
 
     pub(crate) fn directory(&self) -> &PipeDirectory {
@@ -248,19 +256,16 @@ impl Daemon {
     /// All servers, oldest first.
     pub(crate) fn servers(&self) -> Vec<ServerSummary> {
         let state = self.lock();
+        let process_of = |server: &state::Server, reason| {
+            server.isolated_for(reason).map(|process| pid_of_process(process.pid))
+        };
         let summary = |server: &state::Server| ServerSummary {
             pid: server.pid,
             uid: server.uid,
-            name: state.named.find(server.named).map(|of| of.name.clone()),
+            name: state.tenancy.name_of(server.named).map(str::to_owned),
             state: state::state_of(server),
-            isolates: server
-                .quarantine
-                .filter(|_| server.isolates)
-                .map(|process| pid_of_process(process.pid)),
-            quarantine: server
-                .quarantine
-                .filter(|_| !server.isolates)
-                .map(|process| pid_of_process(process.pid)),
+            isolates: process_of(server, IsolationReason::LongKernels),
+            candidate: process_of(server, IsolationReason::Candidate),
         };
         state.servers.iter().map(summary).collect()
     }
@@ -332,7 +337,12 @@ impl Daemon {
     }
 
     /// Asks a server and waits for its answer until `deadline`.
-    fn ask(&self, server: u32, question: Question, deadline: Instant) -> Result<Reply, QueryError> {
+    pub(crate) fn ask(
+        &self,
+        server: u32,
+        question: Question,
+        deadline: Instant,
+    ) -> Result<Reply, QueryError> {
         let mut state = self.lock();
         let number = open_question(&mut state, server, question)?;
         self.reply(state, server, number, deadline).1
@@ -367,17 +377,14 @@ impl Daemon {
         devices: &[CUuuid],
     ) -> Result<(), LaunchError> {
         let mut state = self.lock();
-        let named = match self.is_v3() {
-            true => self.automatic_server(&mut state, uid, gid)?.named,
-            false => 0,
-        };
+        let named = self.own_server(&mut state, uid, gid)?;
         let server_keys: Vec<ServerKey> =
             devices.iter().map(|&device| ServerKey { uid, named, device }).collect();
-        self.start_seats(state, &server_keys, gid)
+        self.start_at(state, &server_keys, gid)
     }
 
     /// Starts servers at these server keys unless they run, and waits until they are ready.
-    fn start_seats(
+    pub(crate) fn start_at(
         &self,
         mut state: MutexGuard<'_, State>,
         server_keys: &[ServerKey],
@@ -409,12 +416,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells a server to end when its clients are gone, or now.
+    /// Asks a server to end when its clients are gone, or now.
     pub(crate) fn shutdown_server(&self, pid: u32, force: bool) -> Result<(), QueryError> {
         let mut state = self.lock();
         let (servers, mut effects) = state.servers_and_effects(self);
         let server = servers.get(pid).ok_or(QueryError::Gone(pid))?;
-        server.tell_to_end(force, Instant::now(), &mut effects);
+        server.request_end(force, Instant::now(), &mut effects);
         drop(state);
         self.wake();
         Ok(())
@@ -454,7 +461,7 @@ impl Daemon {
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Withdraws what [`Self::quit`] has begun. Servers that were told to end do so with their
+    /// Withdraws what [`Self::quit`] has begun. Servers that were asked to end do so with their
     /// programs; those who come get new ones.
     pub(crate) fn cancel_quit(&self) -> Result<(), CannotCancel> {
         let mut state = self.lock();
@@ -480,7 +487,7 @@ impl Daemon {
         self.wake();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere is a bug, but no reason to leave every client without a daemon.
         self.state.lock()
     }
@@ -494,7 +501,7 @@ impl Daemon {
     }
 
     /// Waits until `look` finds something, or until `deadline`.
-    fn wait_until<'a, T>(
+    pub(crate) fn wait_until<'a, T>(
         &self,
         mut state: MutexGuard<'a, State>,
         deadline: Option<Instant>,
@@ -513,7 +520,7 @@ impl Daemon {
     }
 
     /// Gets the event loop to look at the state.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // EAGAIN: the counter is full, so it will wake anyway.
         let _ = rustix::io::write(&self.waker, &1u64.to_ne_bytes());
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The variable in which systemd names its socket.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-/// Tells the service manager, if one started this process, how it is: lines of `NAME=value`. A failure
+/// Notifies the service manager, if one started this process, how it is: lines of `NAME=value`. A failure
 /// changes nothing here; the manager will say that it has heard nothing.
 pub(super) fn notify(state: &str) {
     if let Some(name) = std::env::var_os(NOTIFY_SOCKET).filter(|name| !name.is_empty()) {
@@ -17,7 +17,7 @@ pub(super) fn notify(state: &str) {
     }
 }
 
-/// How often the service manager wants to hear that this process lives, and when it is told next.
+/// How often the service manager wants to hear that this process lives, and when it hears it next.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     every: Option<Duration>,
@@ -30,12 +30,12 @@ impl Watchdog {
         Self { every: period(std::process::id(), |name| std::env::var(name).ok()), next: now }
     }
 
-    /// When the manager is to be told, if it wants to be.
+    /// When the manager is to be notified, if it wants to be.
     pub fn due(&self) -> Option<Instant> {
         self.every.map(|_| self.next)
     }
 
-    /// Tells it, if it is time to.
+    /// Notifies it, if it is time to.
     pub fn look(&mut self, now: Instant) {
         if let Some(every) = self.every.filter(|_| now >= self.next) {
             self.next = now + every;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_sockets_are_told() {
+    fn both_kinds_of_sockets_are_notified() {
         let path = std::env::temp_dir().join(format!("openmps-notify-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let by_path = UnixDatagram::bind(&path).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_gone_or_replaced_is_told_apart() {
+    fn a_program_that_is_gone_or_replaced_is_distinguished() {
         let name = format!("openmps-problems-{}", std::process::id());
         let program = std::env::temp_dir().join(name);
         let deleted = PathBuf::from(format!("{}{DELETED}", program.display()));

@@ -1,35 +1,37 @@
 //! Starting the daemon: in this process, or in the background.
 
-use super::endpoints::{MODES, listen};
 use super::event_loop::EventLoop;
-use super::found::NEWCOMERS_WAIT;
-use super::handover::{self, Handover, Inherited};
+use super::limits::reload::IDLE_S;
+use super::limits::scheduling::Scheduling;
 use super::notify::notify;
-use super::reload::IDLE_S;
-use super::scheduling::Scheduling;
-use super::snapshot::{Given, Snapshot};
 use super::sources::Sources;
 use super::state::State;
+use super::succession::found::NEWCOMERS_WAIT;
+use super::succession::handover::{self, Handover, Inherited, ListenerRecord};
+use super::succession::snapshot::{Given, Snapshot};
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
 use crate::accounting::Book;
-use crate::configuration::{self, Configuration, ConfigurationError};
-use crate::directory::{Occupied, PipeDirectory};
-use crate::error::DirectoryError;
+use crate::directory::{MODES, Occupied, PipeDirectory, listen};
+use crate::error::{ConfigurationError, DirectoryError};
 use crate::fault_budget::FaultBudget;
 use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
+use crate::v3::configuration::{self, Configuration};
+use crate::v3::{Tenancy, TenancyOptions};
 use channel::log_line::Level;
+use channel::socket::Listener;
 use cuda_api::environment::{
     OPENMPS_CPUS, OPENMPS_FAULT_BUDGET, OPENMPS_IDLE_S, OPENMPS_STANDBY, VARIABLES, Variable,
 };
-use cuda_api::settings::{Cpus, parse_cpus};
+use cuda_api::settings::{Counting, Cpus, parse_cpus};
 use locks::{Condvar, Mutex};
 use recovery::servers::{Rules, Servers};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -77,7 +79,7 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartErro
     move |error| StartError::System { what, error: error.into() }
 }
 
-/// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
+/// Is the daemon, until it is asked to end. With `detach`, it says so on standard output once it
 /// accepts connections and then lets go of terminal, session and standard streams. `when_ready` is called once it
 /// accepts connections.
 pub fn run(
@@ -87,14 +89,7 @@ pub fn run(
     options: DaemonOptions,
     when_ready: impl FnOnce(&PipeDirectory),
 ) -> Result<(), StartError> {
-    if options.access.multiuser && !rustix::process::geteuid().is_root() {
-        return Err(StartError::NotRoot);
-    }
-    if let Some(why) =
-        options.cpus.as_deref().and_then(|cpus| cpus_missing(&parse_cpus(cpus).ok()?))
-    {
-        return Err(StartError::Cpus(why));
-    }
+    check(&options)?;
     let file = options.configuration.clone();
     // The daemon before has applied it, and commands may have changed that since.
     let read = file.as_deref().filter(|_| options.take_over.is_none()).map(configuration::read);
@@ -109,97 +104,30 @@ pub fn run(
     let [signals, hang_ups] = watch_signals(!detach && io::stdin().is_terminal())
         .map_err(system("watching for signals"))?;
 
-    let found = PipeDirectory::found();
-    let path = std::path::absolute(found.path())
-        .map_err(|error| DirectoryError::at(found.path(), error))?;
-    let before = handover.as_ref().map(Handover::inherit).transpose();
-    let before = before.map_err(system("taking over from the daemon before"))?;
-    let directory = PipeDirectory::new(path);
-    let follows_killed = before.is_none() && directory.has_dead_daemon();
-    let (mut occupied, found) = match before {
-        Some(Inherited { lock, log, listeners }) => {
-            (directory.occupied_before(lock, &log[0]), Some((log, listeners)))
-        }
-        None => (directory.occupy()?, None),
-    };
+    let Claim { mut occupied, found, follows_killed } = claim(handover.as_ref())?;
     let is_first = handover.is_none();
     let directory = occupied.directory().clone();
-    let logs = Logs::open(directory.path(), !detach);
-    for complaint in [logs.complaint.clone(), foreign_owner(&occupied)].into_iter().flatten() {
-        if detach {
-            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {complaint}");
-        }
-        logs.control.control(complaint);
-    }
+    let logs = open_logs(&occupied, detach);
     raise_descriptor_limit();
     let left =
         if is_first { left_by_the_daemon_before(&occupied, &logs, options.protocol) } else { None };
-    let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
-    let mut warnings = warnings();
-    warnings.extend(mistakes);
-    warnings.extend(impassable(directory.path()));
-    let (scheduling, mut wrong) = Scheduling::from_environment();
-    warnings.append(&mut wrong);
-    let (counting, wrong) = super::counting::from_environment();
-    warnings.extend(wrong);
-    let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
-    let cgroup_root = crate::dmem::cgroup_root();
-    let fault_budget = FaultBudget::parse(&budget).unwrap_or_else(|error| {
-        warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
-        None
-    });
-    warnings.extend(not_understood(&warnings));
-    for warning in &warnings {
-        if detach && is_first {
-            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {warning}");
-        }
-        logs.control.control_at(Level::Warning, warning);
-    }
-    let (log, log_writer, listeners) = match found {
-        Some(([log, log_writer], inherited)) => {
-            let listeners = handover::listeners(inherited, &directory);
-            let listeners = listeners.map_err(system("taking over from the daemon before"))?;
-            (log, log_writer, listeners)
-        }
-        None => {
-            let (log, log_writer) = occupied.make_log()?;
-            let listeners = [
-                Arc::new(listen(&directory.control(), MODES[0])?),
-                Arc::new(listen(&directory.control_privileged(), MODES[1])?),
-            ];
-            occupied.write_pid()?;
-            (log, log_writer, listeners)
-        }
-    };
+    let cgroup_root = crate::cgroup::cgroup_root();
+    let environment = Environment::read(&directory);
+    let given = environment.given(text);
+    let Environment { defaults, scheduling, counting, fault_budget, warnings } = environment;
+    warn(&logs, &warnings, detach && is_first);
+    let (log, log_writer, listeners) = listen_there(found, &mut occupied)?;
     // The directory that it was started in may be unmounted under it.
     let _ = std::env::set_current_dir("/");
 
-    let control = &logs.control;
-    let socket = directory.control();
-    control.control(format!("Starting control daemon using socket {}", socket.display()));
-    control.control(format!(
-        "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY={}",
-        directory.path().display()
-    ));
-    control.control(format!("CUDA MPS Control binary version: {BINARY_VERSION}"));
-    control.control("Accepting connection...");
-
+    announce(&logs, &directory);
     let waker = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(system("making an eventfd"))?;
     let owner = rustix::process::geteuid().as_raw();
-    let standby =
-        options.standby || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1");
-    let one_user = options.access.one_user;
     let found_until = follows_killed.then(|| Instant::now() + NEWCOMERS_WAIT);
     let mut servers = Servers::default();
-    servers.rules = Rules { owner, standby, one_user, idle_max: idle_max() };
-    let given = Given {
-        configuration: text,
-        settings: defaults.record(),
-        class_rules: scheduling.rules_text(),
-        scheduling: scheduling.of_servers(),
-        counting: counting.name().to_owned(),
-    };
+    servers.rules = rules(&options, owner);
+    let tenancy = Tenancy::new(tenancy_options(&options));
     let daemon = Arc::new_cyclic(|this| Daemon {
         this: this.clone(),
         owner,
@@ -217,30 +145,31 @@ pub fn run(
         shells: AtomicUsize::new(0),
         scheduling,
         counting: Mutex::new(counting),
-        configured: super::reload::Configured::of_process(),
+        configured: super::limits::reload::Configured::of_process(),
         fault_budget,
-        cgroups: super::server_cgroup::ServerCgroups::find(&cgroup_root),
+        cgroups: super::servers::cgroup::ServerCgroups::find(&cgroup_root),
         cgroup_root,
-        state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
+        state: Mutex::new(State { defaults, servers, found_until, tenancy, ..State::default() }),
         changed: Condvar::new(),
         waker,
     });
-    if is_first {
-        let path = file.unwrap_or_else(|| daemon.directory.state_file());
-        let begun = daemon.begin(left, configuration);
-        begun.map_err(|text| ConfigurationError::Wrong { path, text })?;
-    }
-    let follows = handover.is_some();
-    if let Some(handover) = handover {
-        daemon.go_on(handover).map_err(system("taking over from the daemon before"))?;
+    match handover {
+        Some(handover) => {
+            daemon.go_on(handover).map_err(system("taking over from the daemon before"))?;
+        }
+        None => {
+            let path = file.unwrap_or_else(|| daemon.directory.state_file());
+            let begun = daemon.begin(left, configuration);
+            begun.map_err(|text| ConfigurationError::Wrong { path, text })?;
+        }
     }
     notify("READY=1\nSTATUS=Accepting connections");
-    if detach && !follows {
+    if detach && is_first {
         say_ready(&daemon.logs).map_err(system("letting go of the terminal"))?;
     }
     let sources = Sources { listeners, signals, hang_ups, log, occupied };
     daemon.start_following().map_err(system("starting a thread"))?;
-    if !follows {
+    if is_first {
         daemon.start_all_named().map_err(|text| StartError::System {
             what: "starting servers",
             error: io::Error::other(text),
@@ -252,6 +181,153 @@ pub fn run(
     Ok(())
 }
 
+/// Whether this process can be what the options ask for.
+fn check(options: &DaemonOptions) -> Result<(), StartError> {
+    if options.access.multiuser && !rustix::process::geteuid().is_root() {
+        return Err(StartError::NotRoot);
+    }
+    let missing = options.cpus.as_deref().and_then(|cpus| cpus_missing(&parse_cpus(cpus).ok()?));
+    missing.map_or(Ok(()), |why| Err(StartError::Cpus(why)))
+}
+
+/// What the operator wants of servers.
+fn rules(options: &DaemonOptions, owner: u32) -> Rules {
+    let standby =
+        options.standby || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1");
+    Rules { owner, standby, one_user: options.access.one_user, idle_max: idle_max() }
+}
+
+fn tenancy_options(options: &DaemonOptions) -> TenancyOptions {
+    TenancyOptions {
+        named_servers: options.protocol == 3,
+        static_partitioning: options.static_partitioning,
+    }
+}
+
+/// Writes warnings to the log, and to standard error where the person who starts the daemon reads that.
+fn warn(logs: &Logs, warnings: &[String], is_read: bool) {
+    for warning in warnings {
+        if is_read {
+            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {warning}");
+        }
+        logs.control.control_at(Level::Warning, warning);
+    }
+}
+
+/// Both ends of the log FIFO.
+type LogEnds = [OwnedFd; 2];
+
+/// The pipe directory, which is this daemon's.
+struct Claim {
+    occupied: Occupied,
+    /// The log and the sockets of the daemon before, if this one takes its place.
+    found: Option<(LogEnds, [ListenerRecord; 2])>,
+    /// The daemon before was killed.
+    follows_killed: bool,
+}
+
+fn claim(handover: Option<&Handover>) -> Result<Claim, StartError> {
+    let found = PipeDirectory::found();
+    let path = std::path::absolute(found.path())
+        .map_err(|error| DirectoryError::at(found.path(), error))?;
+    let before = handover.map(Handover::inherit).transpose();
+    let before = before.map_err(system("taking over from the daemon before"))?;
+    let directory = PipeDirectory::new(path);
+    let follows_killed = before.is_none() && directory.has_dead_daemon();
+    let (occupied, found) = match before {
+        Some(Inherited { lock, log, listeners }) => {
+            (directory.occupied_before(lock, &log[0]), Some((log, listeners)))
+        }
+        None => (directory.occupy()?, None),
+    };
+    Ok(Claim { occupied, found, follows_killed })
+}
+
+fn open_logs(occupied: &Occupied, detach: bool) -> Logs {
+    let logs = Logs::open(occupied.directory().path(), !detach);
+    for complaint in [logs.complaint.clone(), foreign_owner(occupied)].into_iter().flatten() {
+        if detach {
+            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {complaint}");
+        }
+        logs.control.control(complaint);
+    }
+    logs
+}
+
+/// What the variables of the environment say.
+struct Environment {
+    defaults: Settings,
+    scheduling: Scheduling,
+    counting: Counting,
+    fault_budget: Option<FaultBudget>,
+    /// What is not as its owner may think, a sentence each.
+    warnings: Vec<String>,
+}
+
+impl Environment {
+    /// For the next daemon, with the text of the configuration file.
+    fn given(&self, configuration: String) -> Given {
+        Given {
+            configuration,
+            settings: self.defaults.record(),
+            class_rules: self.scheduling.rules_text(),
+            scheduling: self.scheduling.of_servers(),
+            counting: self.counting.name().to_owned(),
+        }
+    }
+
+    fn read(directory: &PipeDirectory) -> Self {
+        let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
+        let mut warnings = warnings();
+        warnings.extend(mistakes);
+        warnings.extend(impassable(directory.path()));
+        let (scheduling, mut wrong) = Scheduling::from_environment();
+        warnings.append(&mut wrong);
+        let (counting, wrong) = super::limits::counting::from_environment();
+        warnings.extend(wrong);
+        let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
+        let fault_budget = FaultBudget::parse(&budget).unwrap_or_else(|error| {
+            warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
+            None
+        });
+        warnings.extend(not_understood(&warnings));
+        Self { defaults, scheduling, counting, fault_budget, warnings }
+    }
+}
+
+/// The log FIFO, to read and to write, and the sockets: those of the daemon before, or new ones.
+fn listen_there(
+    found: Option<(LogEnds, [ListenerRecord; 2])>,
+    occupied: &mut Occupied,
+) -> Result<(OwnedFd, OwnedFd, [Arc<Listener>; 2]), StartError> {
+    let directory = occupied.directory().clone();
+    if let Some(([log, log_writer], inherited)) = found {
+        let listeners = handover::listeners(inherited, &directory);
+        let listeners = listeners.map_err(system("taking over from the daemon before"))?;
+        return Ok((log, log_writer, listeners));
+    }
+    let (log, log_writer) = occupied.make_log()?;
+    let listeners = [
+        Arc::new(listen(&directory.control(), MODES[0])?),
+        Arc::new(listen(&directory.control_privileged(), MODES[1])?),
+    ];
+    occupied.write_pid()?;
+    Ok((log, log_writer, listeners))
+}
+
+/// The first lines of the log.
+fn announce(logs: &Logs, directory: &PipeDirectory) {
+    let control = &logs.control;
+    let socket = directory.control();
+    control.control(format!("Starting control daemon using socket {}", socket.display()));
+    control.control(format!(
+        "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY={}",
+        directory.path().display()
+    ));
+    control.control(format!("CUDA MPS Control binary version: {BINARY_VERSION}"));
+    control.control("Accepting connection...");
+}
+
 /// What the daemon before left in the directory. Its sockets go, but for those of servers that come back:
 /// these are replaced.
 fn left_by_the_daemon_before(occupied: &Occupied, logs: &Logs, protocol: u32) -> Option<Snapshot> {
@@ -261,7 +337,7 @@ fn left_by_the_daemon_before(occupied: &Occupied, logs: &Logs, protocol: u32) ->
         None
     });
     let left = left.filter(|left| left.protocol == protocol);
-    let names = left.as_ref().map(|left| left.named.directories()).unwrap_or_default();
+    let names = left.as_ref().map(|left| left.tenancy.named.directories()).unwrap_or_default();
     directory.remove_named_but(&names.iter().map(|name| directory.path().join(name)).collect());
     if left.is_none() {
         let _ = std::fs::remove_file(directory.state_file());
@@ -278,23 +354,21 @@ impl Daemon {
             self.restore(&mut self.lock(), left);
         }
         let has_left = left.is_some();
-        let begun = match self.is_v3() {
-            true => self.apply(left, configuration).and_then(|()| self.check_configuration()),
-            false => Ok(()),
-        };
+        let before = left.as_ref().map(|left| left.given.configuration.as_str());
+        let begun = self.apply(before, configuration).and_then(|()| self.check_configuration());
         let mut state = self.lock();
         match &begun {
-            Ok(()) if has_left || !state.named.all().is_empty() => {
+            Ok(()) if has_left || state.tenancy.has_servers() => {
                 self.write_snapshot_of(&mut state);
                 // Directories of servers that the configuration file has no more.
-                let names = state.named.record().directories();
+                let names = state.tenancy.directories();
                 let stay = names.iter().map(|name| self.directory.path().join(name)).collect();
                 self.directory.remove_named_but(&stay);
             }
             Ok(()) => {}
             Err(_) => {
                 state.inventory.stop();
-                state.endpoints.close_all();
+                state.tenancy.endpoints_mut().close_all();
                 if is_new {
                     self.directory.remove_named_but(&Default::default());
                 }
@@ -468,7 +542,7 @@ fn end(daemon: &Daemon, sources: Sources) {
     notify("STOPPING=1");
     daemon.logs.control.control("Exit with status 0");
     daemon.leave_snapshot();
-    daemon.lock().endpoints.close_all();
+    daemon.lock().tenancy.endpoints_mut().close_all();
     drop(sources);
     daemon.lock().ended = true;
     daemon.changed.notify_all();

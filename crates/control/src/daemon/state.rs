@@ -1,27 +1,23 @@
 //! What the daemon knows: servers, clients that wait, settings. Plain data; the rules for servers are
 //! crate `recovery`'s.
 
-use super::endpoints::{Chosen, Endpoints};
-use super::inventory::Inventory;
-use super::kept::Kept;
-use super::membership::{Membership, SnapshotFile};
-use super::questions::{LastAnswers, Questions};
-pub(super) use super::server_process::ClientEnd;
-use super::server_process::ServerProcess;
+use super::limits::kept::Kept;
+use super::servers::inventory::Inventory;
+pub(super) use super::servers::process::ClientEnd;
+use super::servers::process::ServerProcess;
+use super::servers::questions::{LastAnswers, Questions};
 use crate::accounting::Present;
-use crate::configuration::PartitionConfiguration;
 use crate::faults::Faults;
-use crate::memacct::Memacct;
-use crate::named::Named;
-use crate::partitions::Partitions;
 use crate::settings::{Settings, SettingsRecord};
 use crate::status::ServerState;
+use crate::v3::Tenancy;
+use crate::v3::endpoints::Chosen;
 use channel::message::RequestedLimits;
 use channel::socket::SeqPacket as Socket;
 use cuda_api::CUuuid;
-use recovery::servers::{Phase, Servers, Windows};
-use serde::{Deserialize, Serialize};
+use recovery::servers::{Phase, Role, Servers, Windows};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,50 +25,38 @@ use std::time::Instant;
 
 /// All of it.
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct State {
     pub servers: Servers<Link>,
-    pub waiting: Vec<WaitingClient>,
+    pub(super) waiting: Vec<WaitingClient>,
     pub inventory: Inventory,
-    pub windows: Windows<ClientEnd>,
+    pub(super) windows: Windows<ClientEnd>,
     /// What servers to come are given.
     pub defaults: Settings,
-    pub partitions: Partitions,
-    /// What the operator has made by protocol 3.
-    pub named: Named,
-    pub endpoints: Endpoints,
+    /// Which server a client belongs to, and what clients may have together.
+    pub tenancy: Tenancy,
     /// Servers that were starting when scheduling or counters of all servers were changed.
-    pub outdated: BTreeSet<u32>,
+    pub(super) outdated: BTreeSet<u32>,
     /// What was changed of programs that run.
-    pub kept: Kept,
-    pub features: Features,
-    pub memacct: Memacct,
-    /// Limits of programs that run are to be compared with what holds now.
-    pub follow_now: bool,
-    /// Clients in namespaces, partitions and cgroups' accounts, as the next daemon is to know them.
-    pub memberships: Vec<Membership>,
-    /// Those that a daemon before knew at servers that have not come yet, and these servers' settings.
-    pub left: (Vec<Membership>, Vec<(u32, SettingsRecord)>),
-    pub snapshot: SnapshotFile,
+    pub(super) kept: Kept,
+    /// Settings of servers of a daemon before that have not come yet.
+    pub(super) left: Vec<(u32, SettingsRecord)>,
+    pub(super) snapshot: SnapshotFile,
     /// Clients at servers, for the accounting of those whose server is killed.
-    pub present: Present,
-    /// Partitions of the configuration file, and their servers' names, until the devices are known.
-    pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
-    /// Those that could not be made, a sentence each.
-    pub partitions_refused: Vec<String>,
+    pub(super) present: Present,
     /// Until then servers that get ready record what their clients do from the first one on.
-    pub recording_until: Option<Instant>,
+    pub(super) recording_until: Option<Instant>,
     /// The last faults of clients.
-    pub faults: Faults,
+    pub(super) faults: Faults,
     /// What servers answered that are gone.
-    pub last_answers: LastAnswers,
+    pub(super) last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
     /// How often a shutdown was cancelled.
-    pub stops_cancelled: u64,
+    pub(super) stops_cancelled: u64,
     /// Until then servers of a daemon that was killed come, and newcomers wait.
-    pub found_until: Option<Instant>,
+    pub(super) found_until: Option<Instant>,
     /// What is to take this daemon's place.
-    pub successor: Option<Successor>,
+    pub(super) successor: Option<Successor>,
 }
 
 impl State {
@@ -80,8 +64,8 @@ impl State {
         self.servers.get(pid)
     }
 
-    /// Servers that can be told of a change; those that are starting are told when they are ready.
-    pub fn tell_all(&mut self) -> Vec<u32> {
+    /// Servers that can be notified of a change; those that are starting are when they are ready.
+    pub fn notify_all(&mut self) -> Vec<u32> {
         let pids = |starts: bool| {
             let is_starting = |server: &&Server| matches!(server.phase, Phase::Starting { .. });
             self.servers.iter().filter(move |s| is_starting(s) == starts).map(|server| server.pid)
@@ -97,42 +81,39 @@ impl State {
 }
 
 /// A server process, as the rules of recovery have it.
-pub(super) type Server = recovery::servers::Server<Link>;
+pub(crate) type Server = recovery::servers::Server<Link>;
 
 /// What a server is reached by, and what is open between it and the daemon.
-pub(super) struct Link {
-    pub socket: Arc<Socket>,
+pub(crate) struct Link {
+    pub(super) socket: Arc<Socket>,
     /// Readable when the process has ended.
-    pub exit: Arc<OwnedFd>,
-    pub child: ServerProcess,
-    pub questions: Questions,
+    pub(super) exit: Arc<OwnedFd>,
+    pub(super) child: ServerProcess,
+    pub(super) questions: Questions,
     /// What its clients to come are given.
     pub settings: Settings,
 }
 
 /// What a server is called in lists.
-pub(super) fn state_of(server: &Server) -> ServerState {
+pub(crate) fn state_of(server: &Server) -> ServerState {
     match server.phase {
         Phase::Starting { .. } => ServerState::Initializing,
         _ if server.fault => ServerState::Fault,
-        Phase::Running if server.standby => ServerState::Standby,
+        Phase::Running if server.role == Role::Standby => ServerState::Standby,
         Phase::Running => ServerState::Active,
         Phase::Draining => ServerState::ShuttingDown,
     }
 }
 
-/// What of protocol 3 can be switched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Features {
-    /// Memory accounting: limits of cgroups, eviction.
-    pub memacct: bool,
-    /// Its decisions go to control.log.
-    pub audit_log: bool,
-    /// An operator has switched memory accounting.
-    pub memacct_is_set: bool,
-    /// Each program that comes by the daemon's own socket has a server of its own: none shares a context there.
-    pub main_socket_alone: bool,
+/// The file in which a daemon leaves its snapshot.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotFile {
+    /// None: nothing was changed yet.
+    pub open: Option<File>,
+    /// Lines behind the first one.
+    pub lines: usize,
+    /// That it cannot be written was said.
+    pub said: bool,
 }
 
 /// A program that is to take the daemon's place.

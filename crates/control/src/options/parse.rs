@@ -184,57 +184,21 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 set(&mut options);
                 of_daemon = Some(argument);
             }
-            Effect::Allow => {
+            Effect::Allow
+            | Effect::Share
+            | Effect::Cpus
+            | Effect::KernelTimeout
+            | Effect::IsolateLong
+            | Effect::HoldMax
+            | Effect::Apply => {
                 let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                let allowed = Allowed::parse(&value)?;
-                if allowed.is_empty() {
-                    return Err(AllowError::User(value).into());
-                }
-                options.access.allowed.extend(allowed);
-                of_daemon = Some(argument);
-            }
-            Effect::Share => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                options.share = SharePolicy::parse(&value);
-                if options.share.is_none() {
-                    return Err(OptionError::Share(value));
-                }
-                of_daemon = Some(argument);
-            }
-            Effect::Cpus => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                parse_cpus(&value)?;
-                options.cpus = Some(value);
-                of_daemon = Some(argument);
-            }
-            Effect::KernelTimeout => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                options.kernel_timeout_s = value.parse().ok().filter(|seconds| *seconds > 0);
-                if options.kernel_timeout_s.is_none() {
-                    return Err(OptionError::KernelTimeout(value));
-                }
+                take_value(&row.effect, value, &mut options)?;
                 of_daemon = Some(argument);
             }
             Effect::TakeOver => {
                 let value = value.take().unwrap_or_default();
                 let number = value.parse().map_err(|_| OptionError::Unknown(argument))?;
                 options.take_over = Some(number);
-            }
-            Effect::IsolateLong => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
-                    return Err(OptionError::IsolateLong(value));
-                }
-                options.isolate_long = Some(value);
-                of_daemon = Some(argument);
-            }
-            Effect::HoldMax => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
-                    return Err(OptionError::HoldMax(value));
-                }
-                options.hold_max = Some(value);
-                of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
             Effect::Quit if value.is_none() => {
@@ -248,14 +212,6 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 Some("3") => options.protocol = 3,
                 _ => return Err(OptionError::Protocol(argument)),
             },
-            Effect::Apply => {
-                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
-                if value.is_empty() {
-                    return Err(OptionError::Apply);
-                }
-                options.configuration = Some(PathBuf::from(value));
-                of_daemon = Some(argument);
-            }
         }
     }
     let words: Vec<String> = arguments.collect();
@@ -275,6 +231,60 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
         (None, true) => Ok(Action::Shell),
         (None, false) => Ok(Action::Command(words.join(" "))),
     }
+}
+
+/// Takes the value of an option of the daemon.
+fn take_value(
+    effect: &Effect,
+    value: String,
+    options: &mut DaemonOptions,
+) -> Result<(), OptionError> {
+    match effect {
+        Effect::Allow => {
+            let allowed = Allowed::parse(&value)?;
+            if allowed.is_empty() {
+                return Err(AllowError::User(value).into());
+            }
+            options.access.allowed.extend(allowed);
+        }
+        Effect::Share => {
+            options.share = SharePolicy::parse(&value);
+            if options.share.is_none() {
+                return Err(OptionError::Share(value));
+            }
+        }
+        Effect::Cpus => {
+            parse_cpus(&value)?;
+            options.cpus = Some(value);
+        }
+        Effect::KernelTimeout => {
+            options.kernel_timeout_s = value.parse().ok().filter(|seconds| *seconds > 0);
+            if options.kernel_timeout_s.is_none() {
+                return Err(OptionError::KernelTimeout(value));
+            }
+        }
+        Effect::IsolateLong => {
+            if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
+                return Err(OptionError::IsolateLong(value));
+            }
+            options.isolate_long = Some(value);
+        }
+        Effect::HoldMax => {
+            if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
+                return Err(OptionError::HoldMax(value));
+            }
+            options.hold_max = Some(value);
+        }
+        Effect::Apply => {
+            if value.is_empty() {
+                return Err(OptionError::Apply);
+            }
+            options.configuration = Some(PathBuf::from(value));
+        }
+        // The others have no value, or none of the daemon's.
+        _ => {}
+    }
+    Ok(())
 }
 
 /// What `--help` prints. `commands` and `commands_v3` are the lists of a daemon's commands.
@@ -393,7 +403,7 @@ mod tests {
 
     #[test]
     fn help_lists_every_option_and_command() {
-        let text = help(&command::help(), &command::v3::help());
+        let text = help(&command::help(), &crate::v3::command::help());
         for row in OPTIONS.iter().filter(|row| !row.shown.is_empty()) {
             assert!(text.contains(row.shown));
         }

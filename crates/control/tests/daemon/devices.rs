@@ -5,10 +5,10 @@ use crate::stand_in::{attach, attach_to, describe_to_client, uuid};
 use cuda_api::CUuuid;
 
 crate::tests! {
-    devices_are_told_without_a_server,
+    devices_are_known_without_a_server,
     each_device_has_a_server_of_its_own,
     a_device_that_there_is_not_is_refused,
-    without_devices_all_are_told_why,
+    without_devices_all_learn_why,
     a_description_that_does_not_come_ends_with_the_daemon,
 }
 
@@ -16,7 +16,7 @@ fn two_devices() -> Setting {
     Setting { devices: 2, ..Setting::new() }
 }
 
-fn devices_are_told_without_a_server() {
+fn devices_are_known_without_a_server() {
     let setting = two_devices();
     let _daemon = setting.start();
     let devices = describe_to_client(&setting.pipe).unwrap();
@@ -89,7 +89,7 @@ fn a_device_that_there_is_not_is_refused() {
     assert_eq!((refused.result, refused.reason.as_str()), (101, reason));
 }
 
-fn without_devices_all_are_told_why() {
+fn without_devices_all_learn_why() {
     for (behaviour, reason) in
         [("no devices", "cuInit answered no"), ("describes nothing", "exited with status 3")]
     {

@@ -11,7 +11,7 @@ crate::tests! {
     defaults_are_for_servers_to_come,
     variables_of_daemon_and_program,
     a_program_that_runs_is_given_other_limits,
-    a_server_that_starts_is_told_what_was_set_meanwhile,
+    a_server_that_starts_learns_what_was_set_meanwhile,
     static_partitions_are_made_named_and_removed,
     shares_follow_the_number_of_programs,
     users_who_are_not_allowed_stay_out,
@@ -168,9 +168,10 @@ fn variables_of_daemon_and_program() {
     let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
     assert_eq!(setting.command("get_default_active_thread_percentage"), ok("50.0\n"));
     assert_eq!(setting.command("get_default_device_pinned_mem_limit 1"), ok("512M\n"));
-    let told = "CUDA_MPS_CLIENT_PRIORITY is not taken: \"5\" is not 0 (normal) or 1 (below normal)";
-    assert!(setting.control_log().contains(told));
-    assert!(report(&setting).warnings.iter().any(|warning| warning == told));
+    let refused =
+        "CUDA_MPS_CLIENT_PRIORITY is not taken: \"5\" is not 0 (normal) or 1 (below normal)";
+    assert!(setting.control_log().contains(refused));
+    assert!(report(&setting).warnings.iter().any(|warning| warning == refused));
     let given = |setting: &Setting| limits(setting, &setting.client(None).unwrap());
     let as_daemon = given(&setting);
     assert_eq!((as_daemon.sms, as_daemon.sms_by.as_str()), (66, "daemon"));
@@ -210,7 +211,7 @@ fn a_program_that_runs_is_given_other_limits() {
     assert_eq!(setting.command(&format!("set {} quota=5ms", client.pid())), ok(""));
 }
 
-fn a_server_that_starts_is_told_what_was_set_meanwhile() {
+fn a_server_that_starts_learns_what_was_set_meanwhile() {
     let setting = Setting::with_behaviour("slow");
     let _daemon = setting.start();
     std::thread::scope(|scope| {
@@ -220,8 +221,8 @@ fn a_server_that_starts_is_told_what_was_set_meanwhile() {
         assert_eq!(setting.command("schedule policy=fair"), ok(""));
         assert_eq!(setting.command("counters off"), ok(""));
     });
-    let told = |text: &str| setting.server_log().contains(text);
-    wait_until("it is told", || told("Scheduling: policy=fair") && told("Counters: off"));
+    let logged = |text: &str| setting.server_log().contains(text);
+    wait_until("it is notified", || logged("Scheduling: policy=fair") && logged("Counters: off"));
 }
 
 fn start_with(setting: &Setting, options: &[&str]) -> Daemon {

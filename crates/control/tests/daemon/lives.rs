@@ -38,7 +38,7 @@ impl Way {
         Daemon { pid: setting.daemon_pid() }
     }
 
-    /// Starts the daemon, with a named server and a namespace if that is the way.
+    /// Starts the daemon, with a named server and a namespace if it has such.
     fn start_first(self, setting: &Setting) -> Daemon {
         let daemon = self.start(setting);
         if self == Way::Namespace {

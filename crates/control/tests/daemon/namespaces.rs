@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 crate::tests! {
     a_client_without_a_pid_here_is_named_by_its_id,
     clients_without_pids_get_back_each_its_own_windows,
-    a_user_that_the_namespace_lacks_is_told_so,
+    a_user_that_the_namespace_lacks_learns_it,
 }
 
 /// A daemon in the foreground in new namespaces, which `quit` ends.
@@ -68,7 +68,7 @@ fn a_client_without_a_pid_here_is_named_by_its_id() {
     };
     assert_eq!(terminate("0"), none_has("0"), "PID 0 is no name");
     assert_eq!(terminate("id:3"), none_has("id:3"));
-    // The server says what it was told to end, in a log that comes late: one client and not the other.
+    // The server says what it was to end, in a log that comes late: one client and not the other.
     let ended = |id: u32| setting.server_log().matches(&format!("terminate {id}\n")).count();
     assert_eq!(terminate("id:2"), ("0\n".into(), 0));
     wait_until("the server says so", || ended(2) > 0);
@@ -105,7 +105,7 @@ fn clients_without_pids_get_back_each_its_own_windows() {
 }
 
 /// Such a daemon is root in its namespace and has no number for any other user.
-fn a_user_that_the_namespace_lacks_is_told_so() {
+fn a_user_that_the_namespace_lacks_learns_it() {
     if !is_root() {
         crate::skip("only root can be several users");
     }

@@ -1,4 +1,4 @@
-//! Observe: what is told of clients in detail, where a server says nothing.
+//! Observe: what is reported of clients in detail, where a server says nothing.
 
 use crate::harness::{Setting, signal};
 use rustix::process::Signal;

@@ -327,7 +327,7 @@ fn quit_waits_for_clients() {
     let client = setting.client(None).unwrap();
     let mut shell = setting.program(CONTROL).arg("quit").spawn().unwrap();
     let report = || -> Report { serde_json::from_str(&setting.command("report").0).unwrap() };
-    wait_until("it is told", || report().stopping);
+    wait_until("it is reported", || report().stopping);
     assert!(shell.try_wait().unwrap().is_none() && crate::harness::is_daemon(daemon.pid));
     drop(client);
     assert!(shell.wait().unwrap().success());

@@ -210,7 +210,7 @@ fn limits_of_the_dmem_controller_and_of_variables_hold_for_clients_to_come() {
     assert_eq!(hard(&setting), Some(4 << 30));
 }
 
-/// Waits for what a client's server was told of.
+/// Waits for what a client's server was notified of.
 fn wait_for(setting: &Setting, process: &ClientProcess, what: &str, is: impl Fn(&Client) -> bool) {
     crate::harness::wait_until(what, || is(&client_of(setting, process)));
 }

@@ -16,8 +16,8 @@ crate::tests! {
     start_errors_are_printed_by_the_starter,
     commands_of_later_say_so,
     sessions_are_named_by_pid_and_by_id,
-    variables_that_do_nothing_are_told,
-    a_limit_of_files_is_told,
+    variables_that_do_nothing_are_reported,
+    a_limit_of_files_is_reported,
     report_is_json,
 }
 
@@ -328,7 +328,7 @@ fn sessions_are_named_by_pid_and_by_id() {
     }
 }
 
-fn variables_that_do_nothing_are_told() {
+fn variables_that_do_nothing_are_reported() {
     let setting = Setting::new();
     let mut start = setting.program(crate::stand_in::CONTROL);
     start.arg("-d").env("CUDA_MPS_CLIENT_PRIORITY", "7").env("OPENMPS_CPUS", "3-1");
@@ -337,13 +337,13 @@ fn variables_that_do_nothing_are_told() {
     let report: control::report::Report =
         serde_json::from_str(&setting.command("report").0).unwrap();
     for (name, allowed) in [("CUDA_MPS_CLIENT_PRIORITY", "0 (normal)"), ("OPENMPS_CPUS", "0-3,8")] {
-        let told = report.warnings.iter().find(|text| text.contains(name)).expect(name);
-        assert!(told.contains(allowed), "{told}");
-        assert!(setting.control_log().contains(told.as_str()), "{told}");
+        let warning = report.warnings.iter().find(|text| text.contains(name)).expect(name);
+        assert!(warning.contains(allowed), "{warning}");
+        assert!(setting.control_log().contains(warning.as_str()), "{warning}");
     }
 }
 
-fn a_limit_of_files_is_told() {
+fn a_limit_of_files_is_reported() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let setting = Setting::new();
     let before = getrlimit(Resource::Nofile);

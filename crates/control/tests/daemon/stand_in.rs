@@ -159,7 +159,7 @@ fn server(arguments: &[String]) -> ExitCode {
     }
     let mut clients: Vec<Held> = Vec::new();
     let (mut ending, mut last_id) = (false, 0);
-    // After a fault it is told when it may.
+    // After a fault it is notified when it may.
     let mut may_leave = true;
     while !(ending && clients.is_empty() && may_leave) {
         let mut interests = vec![Interest::readable(&daemon)];
@@ -311,9 +311,9 @@ fn server(arguments: &[String]) -> ExitCode {
             Ok((other, _)) => panic!("the daemon said {}", other.name()),
             Err(ReceiveError::Closed) if behaviour == "serves on" => {
                 let Some(next) = next_daemon(&mut clients) else { break };
-                let told = clients.iter().map(|held| (held.who.pid, held.who.window)).collect();
+                let served = clients.iter().map(|held| (held.who.pid, held.who.window)).collect();
                 let serving =
-                    Serving { device: uuids()[ordinal], clients: told, ..Serving::default() };
+                    Serving { device: uuids()[ordinal], clients: served, ..Serving::default() };
                 let _ = next.send(&Message::Serving(serving), &[]);
                 daemon = next;
             }

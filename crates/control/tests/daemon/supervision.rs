@@ -114,11 +114,11 @@ fn a_server_that_crashes_is_not_started_over_and_over() {
         assert!(refused.starts_with("refused 805 the server did not start: server "), "{refused}");
         assert!(refused.ends_with("exited with status 3"), "{refused}");
     }
-    // Now there is a pause of a second. Shells are told; a client waits and is told after. A shell that
+    // Now there is a pause of a second. Shells get an answer; a client waits and gets one after. A shell that
     // is slower than the pause has one more server started, and the next pause is longer.
     let me = rustix::process::geteuid().as_raw();
     let mut text = String::new();
-    wait_until("a pause is told", || {
+    wait_until("a pause is reported", || {
         let (said, status) = setting.command(&format!("start_server -uid {me}"));
         assert_eq!(status, 1, "{said}");
         let started = said.starts_with("the server did not start: server ");
@@ -133,7 +133,7 @@ fn a_server_that_crashes_is_not_started_over_and_over() {
     let starts = || setting.control_log().matches("Starting new server").count();
     assert_eq!(starts(), count, "{text}");
     setting.client(None).err().unwrap();
-    // The client is told first, then the log.
+    // The client is notified first, then the log.
     wait_until("the pause is logged", || {
         setting.control_log().contains(&format!("failed {} times, no new one for ", count + 1))
     });
@@ -192,13 +192,13 @@ fn a_quit_that_waits_can_be_cancelled() {
     let old = client.server;
     let mut shell = setting.program(CONTROL).args(["quit", "-t", "100"]).spawn().unwrap();
     let report = || -> Report { serde_json::from_str(&setting.command("report").0).unwrap() };
-    wait_until("it is told", || report().stopping);
+    wait_until("it is reported", || report().stopping);
     assert!(setting.client(None).is_err(), "no newcomers");
     assert_eq!(cancel(), (String::new(), 0));
     assert!(!shell.wait().unwrap().success(), "the daemon has not ended");
     assert!(!report().stopping);
     let newcomer = setting.client(None).unwrap();
-    assert_ne!(newcomer.server, old, "the one that was told to end does so");
+    assert_ne!(newcomer.server, old, "the one that was asked to end does so");
     drop(client);
     wait_until("the old server ends", || !report().servers.iter().any(|of| of.pid == old));
     drop(newcomer);
@@ -218,7 +218,7 @@ fn quit_waits_for_clients() {
     let refused = setting.client(None).err().unwrap();
     assert_eq!(refused, "refused 807 the daemon is shutting down");
     assert!(waiting.try_wait().unwrap().is_none(), "a client is there");
-    // Commands still work, and another quit can hurry.
+    // Commands still work, and another quit can have it end at once.
     assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
     assert_eq!(setting.command("quit -t 0"), (String::new(), 0));
     assert_eq!(waiting.wait().unwrap().code(), Some(0));
@@ -246,7 +246,7 @@ fn a_server_that_fails_later_is_replaced() {
     let first = setting.client(None).unwrap();
     assert_eq!(setting.command(&format!("terminate_client {} 1", first.server)).1, 1);
     let pid = first.pid();
-    // It fails when it is told to terminate a client.
+    // It fails when it has to terminate a client.
     assert_eq!(
         setting.command(&format!("terminate_client {} {pid}", first.server)),
         (format!("Server {} not found\n", first.server), 1)
@@ -270,12 +270,12 @@ fn a_refused_termination_is_a_failure() {
     );
 }
 
-/// The old server serves those that it has; no process waits for them. It is told when it may end.
+/// The old server serves those that it has; no process waits for them. It is notified when it may end.
 fn after_a_fault_newcomers_get_a_new_server() {
     let setting = Setting::with_behaviour("fault");
     let _daemon = setting.start();
     let old = setting.client(None).unwrap();
-    // It meets its fault when it is told to terminate a client.
+    // It meets its fault when it has to terminate a client.
     assert_eq!(setting.command(&format!("terminate_client {} id:1", old.server)).1, 0);
     assert_eq!(
         setting.command(&format!("get_server_status {}", old.server)),

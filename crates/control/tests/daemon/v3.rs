@@ -323,7 +323,7 @@ fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
     drop(first);
     wait_until("it is gone", || rows(&setting, "client list").len() == 1);
     let list = || rows(&setting, "memacct list");
-    wait_until("what it holds is told", || list() == [format!("{own},-,1G,2G,1M")]);
+    wait_until("what it holds is reported", || list() == [format!("{own},-,1G,2G,1M")]);
     // A third one finds none but those of its own cgroup.
     let third = setting.client(None).unwrap();
     wait_until("that is in the log", || {
@@ -336,8 +336,8 @@ fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
     // Bytes, as lists print and NVML sets them; the report for every user has them.
     assert_eq!(setting.command("memacct limit /a --soft-limit=1000B --hard-limit=3K"), ok(""));
     assert_eq!(list(), ["/a,-,1000B,3K,-"]);
-    let told = report(&setting).cgroup_limits;
-    assert_eq!((told[0].soft_bytes, told[0].hard_bytes), (1000, Some(3072)));
+    let limits = report(&setting).cgroup_limits;
+    assert_eq!((limits[0].soft_bytes, limits[0].hard_bytes), (1000, Some(3072)));
     assert_eq!(setting.command("memacct limit /a"), ok(""));
     for (line, part) in [
         ("memacct limit a --soft-limit=1G", "is no cgroup's path"),

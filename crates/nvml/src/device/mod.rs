@@ -70,10 +70,12 @@ impl Device {
         let one = |ordinal| {
             let mut description = MaybeUninit::<DeviceDescription>::zeroed();
             // SAFETY: the place is writable and of the type that the function writes, which may be
-            // called before cuInit.
-            unsafe { describe(ordinal, description.as_mut_ptr()) }.ok()?;
-            // SAFETY: zeroed above, and all bytes are a description.
-            Some(Self::new(&unsafe { description.assume_init() }, driver_version))
+            // called before cuInit; all bytes, also the zeros that it leaves, are a description.
+            let description = unsafe {
+                describe(ordinal, description.as_mut_ptr()).ok()?;
+                description.assume_init()
+            };
+            Some(Self::new(&description, driver_version))
         };
         let all: Vec<Self> = (0..).map_while(one).collect();
         Some(if all.is_empty() { Err(Failure::UNKNOWN) } else { Ok(all) })

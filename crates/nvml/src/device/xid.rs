@@ -123,7 +123,7 @@ impl Watch {
 /// NVIDIA's number for a fault: what its driver logs for a program that does the same. None for one that another may have
 /// caused.
 fn xid_of(fault: &Fault) -> Option<u32> {
-    if !fault.is_culprit && !fault.error.contains("UNCORRECTABLE") {
+    if !fault.is_faulting && !fault.error.contains("UNCORRECTABLE") {
         return None;
     }
     Some(match fault.error.as_str() {
@@ -152,9 +152,9 @@ mod tests {
             "clients_waiting":0,"servers":[]}"#;
         let mut report: Report = serde_json::from_str(text).unwrap();
         report.counters.faults = count;
-        let fault = |(error, is_culprit): &(&str, bool)| Fault {
+        let fault = |(error, is_faulting): &(&str, bool)| Fault {
             error: (*error).to_owned(),
-            is_culprit: *is_culprit,
+            is_faulting: *is_faulting,
             ..Fault::default()
         };
         report.faults = errors.iter().map(fault).collect();

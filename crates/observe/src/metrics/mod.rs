@@ -459,12 +459,12 @@ fn servers(text: &mut Text, servers: &[Server]) {
     let family = gauge(
         "openmps_server",
         "1 for each server: its state, and whether it is for all programs, or for one that may have caused a \
-         fault (quarantine) or has long kernels (isolation).",
+         fault (candidate) or has long kernels (isolation).",
     );
     text.family(&family);
     for server in servers {
-        let purpose = match (server.quarantine, server.isolates) {
-            (Some(_), _) => "quarantine",
+        let purpose = match (server.candidate, server.isolates) {
+            (Some(_), _) => "candidate",
             (None, Some(_)) => "isolation",
             (None, None) => "all",
         };

@@ -192,14 +192,14 @@ fn prometheus_understands_the_alert_rules() {
 fn what_alerts_need_is_counted() {
     let mut report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
     report.counters = Counters { faults: 3, clients_refused: 2, ..Counters::default() };
-    report.servers[0].quarantine = Some(7);
+    report.servers[0].candidate = Some(7);
     report.servers[0].clients[0].limits.memory_bytes = Some(1 << 30);
     let text = text(Format::Prometheus, &mut Series::default(), &report, &BTreeMap::new(), None);
     for line in [
         "openmps_faults_total 3",
         "openmps_clients_refused_total 2",
         "openmps_servers_lost_total 0",
-        "state=\"active\",purpose=\"quarantine\"} 1",
+        "state=\"active\",purpose=\"candidate\"} 1",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -1,18 +1,18 @@
 //! `openmps set`: other limits or another class for a program that runs, another policy for all.
 
 use crate::daemon;
+use crate::device_description;
 use crate::output;
 use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
 use control::shell::Shell;
-use cuda_api::extension::{DeviceDescription, Extension};
+use cuda_api::extension::Extension;
 use cuda_api::settings::{Counting, Percentage, Priority, parse_size};
 use provider::compute_mode::{self, ComputeMode};
 use provider::device_faults::{self, DeviceFault};
 use scheduling::{ClientSettings, Settings};
 use serde_json::json;
 use std::ffi::{CStr, OsStr};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -256,12 +256,7 @@ fn report_xid(device: u32, xid: u32, as_json: bool) -> Result<ExitCode> {
 
 /// The directory in which a device's processes meet.
 fn meeting_place(extension: &Extension, device: u32) -> Option<PathBuf> {
-    let mut description = MaybeUninit::<DeviceDescription>::zeroed();
-    let ordinal = i32::try_from(device).ok()?;
-    // SAFETY: the place is writable and of the type that the function writes.
-    unsafe { (extension.device_describe)(ordinal, description.as_mut_ptr()) }.ok()?;
-    // SAFETY: zeroed above; any bytes are such a value.
-    let description = unsafe { description.assume_init() };
+    let description = device_description::describe(extension, i32::try_from(device).ok()?)?;
     let directory = CStr::from_bytes_until_nul(&description.shared_directory).ok()?;
     let directory = PathBuf::from(OsStr::from_bytes(directory.to_bytes()));
     Some(directory).filter(|directory| !directory.as_os_str().is_empty())

@@ -108,13 +108,11 @@ impl Nvml {
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             // SAFETY: dlerror gives a C string after a dlopen that failed, or NULL.
-            let text = unsafe { libc::dlerror() };
-            let text = match text.is_null() {
-                true => String::new(),
-                // SAFETY: as above.
-                false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+            let text = unsafe {
+                let text = libc::dlerror();
+                if text.is_null() { c"" } else { CStr::from_ptr(text) }
             };
-            return Err(failed(text));
+            return Err(failed(text.to_string_lossy().into_owned()));
         }
         let nvml = Nvml { library };
         call!(&nvml, "nvmlInit_v2",)?;

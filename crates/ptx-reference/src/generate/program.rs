@@ -2,7 +2,7 @@
 
 use super::statements::{Place, Writer};
 use super::tree::{Condition, INPUT_BYTES, Node, REGISTERS, one_nan};
-use crate::run::{Argument, Launch};
+use crate::grid::{Argument, Launch};
 use crate::{Buffer, Random};
 use std::fmt::Write;
 

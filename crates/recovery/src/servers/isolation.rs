@@ -4,7 +4,7 @@
 //! A call that waits for all work of a context waits for those kernels too, and holds up all clients of
 //! the context. The process stays alone until it ends; the device takes turns between servers.
 
-use super::{ClientProcess, Phase, ServerKey, Servers, StartServers};
+use super::{ClientProcess, Isolated, IsolationReason, Phase, ServerKey, Servers, StartServers};
 use std::time::{Duration, Instant};
 
 /// How long the server of a process may be without it: the process finishes what it has in flight first.
@@ -21,7 +21,7 @@ impl<L> Servers<L> {
         effects: &mut impl StartServers<L>,
     ) {
         let Some(server) = self.get(from) else { return };
-        if server.phase != Phase::Running || server.quarantine.is_some() {
+        if server.phase != Phase::Running || server.isolated().is_some() {
             return;
         }
         let (server_key, gid) = (server.server_key(), server.gid);
@@ -43,7 +43,7 @@ impl<L> Servers<L> {
 
     /// A process that is at no server yet gets one of its own.
     pub fn keep_alone(&mut self, process: ClientProcess) {
-        // No server hands it over.
+        // It comes from no server.
         self.isolated.insert(process, 0);
     }
 
@@ -54,10 +54,10 @@ impl<L> Servers<L> {
         new: u32,
         effects: &mut impl StartServers<L>,
     ) -> Option<(ClientProcess, u32)> {
-        let process = self.get(new)?.quarantine?;
+        let process = self.get(new)?.isolated()?.process;
         let from = *self.isolated.get(&process)?;
         let server = self.get(from).filter(|server| server.phase == Phase::Running)?;
-        effects.log(format!("Server {from} effects process {} to server {new}", process.pid));
+        effects.log(format!("Server {from} hands process {} to server {new}", process.pid));
         effects.hand_over_one(&server.link, process.pid).then_some((process, from))
     }
 
@@ -70,7 +70,9 @@ impl<L> Servers<L> {
 impl<L> super::Server<L> {
     /// When it is to end for want of the process for which it is there.
     pub(super) fn isolation_end(&self) -> Option<Instant> {
-        let waits = self.isolates && self.quarantined.is_none() && self.phase == Phase::Running;
+        let is_empty =
+            |of: &Isolated| of.reason == IsolationReason::LongKernels && of.came.is_none();
+        let waits = self.isolated().is_some_and(is_empty) && self.phase == Phase::Running;
         waits.then(|| self.started.checked_add(Duration::from_secs(EMPTY_S_MAX)))?
     }
 }

@@ -1,4 +1,4 @@
-//! Lives of servers: what they say of themselves, ending one in three steps (asked, told, killed), and
+//! Lives of servers: what they say of themselves, ending one in three steps (asked, forced, killed), and
 //! what follows from an end.
 
 use super::{
@@ -9,18 +9,18 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 impl<L> Server<L> {
-    /// Asks it to end when its clients are gone; or tells it to end now, and kills it if it does not.
-    pub fn tell_to_end(&mut self, force: bool, now: Instant, effects: &mut impl Effects<L>) {
+    /// Asks it to end when its clients are gone; or now, and kills it if it does not.
+    pub fn request_end(&mut self, force: bool, now: Instant, effects: &mut impl Effects<L>) {
         effects.log(format!("Try shutting down server {}, backoff is disabled", self.pid));
         let never_ready = matches!(self.phase, Phase::Starting { .. });
         self.phase = Phase::Draining;
-        let told = effects.shut_down(&self.link, force);
-        if force || never_ready || !told {
+        let sent = effects.shut_down(&self.link, force);
+        if force || never_ready || !sent {
             self.kill_by(now + Duration::from_secs(END_S_MAX));
         }
     }
 
-    /// Tells it to send its clients to another one.
+    /// Has it send its clients to another one.
     pub(super) fn send_clients_away(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         self.phase = Phase::Draining;
         if !effects.hand_over(&self.link) {
@@ -56,7 +56,7 @@ impl<L> Servers<L> {
         server.kill_at.get_or_insert(now + Duration::from_secs(EXIT_S_MAX));
     }
 
-    /// A server's context is corrupted: the next one starts while it tells its clients.
+    /// A server's context is corrupted: the next one starts while it notifies its clients.
     pub fn has_faulted(&mut self, pid: u32, now: Instant, effects: &mut impl StartServers<L>) {
         let Some(server) = self.get(pid) else { return };
         server.fault = true;
@@ -65,7 +65,7 @@ impl<L> Servers<L> {
         }
         let (server_key, gid) = (server.server_key(), server.gid);
         self.replace(server_key, gid, now, effects);
-        self.give_precedence(pid, now, effects);
+        self.order_recovery(pid, now, effects);
     }
 
     /// A process may have caused the fault of a server: it gets a server of its own.
@@ -105,8 +105,8 @@ impl<L> Servers<L> {
         let server = self.list.remove(index);
         effects.log(format!("Server {pid} {ending}"));
         // One that was not alone yet still has to be, and one that goes on at another server of its own.
-        if let Some(process) = server.quarantine.filter(|_| server.quarantined.is_some())
-            && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
+        if let Some(process) = server.isolated().filter(|of| of.came.is_some()).map(|of| of.process)
+            && !self.list.iter().any(|of| of.is_alone_for(process) && of.takes_clients())
         {
             // Ended so, the server has not shown what the process' work does: it is alone at the next one too.
             let died = server.phase == Phase::Running && !server.fault && server.clients > 0;
@@ -159,14 +159,14 @@ impl<L> Servers<L> {
         self.failures.insert(server_key, failures);
     }
 
-    /// On the way to the daemon's end: tells servers, and after some time those again that wait for
-    /// their clients. True if the daemon is on that way.
+    /// Before the daemon's end: asks servers to end, and after some time those again that wait for
+    /// their clients. True if the daemon is about to end.
     pub fn end_all(&mut self, now: Instant, effects: &mut impl Effects<L>) -> bool {
         let Some(mut stopping) = self.stopping else { return false };
         let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
         for server in &mut self.list {
             if force || server.phase != Phase::Draining {
-                server.tell_to_end(force, now, effects);
+                server.request_end(force, now, effects);
             }
         }
         stopping.forced |= force;
@@ -187,8 +187,8 @@ impl<L> Servers<L> {
         }
     }
 
-    /// The daemon stays. Servers that were told to end do so with their clients; those who come get
-    /// others. True if the daemon was on its way to the end and stays.
+    /// The daemon stays. Servers that were asked to end do so with their clients; those who come get
+    /// others. True if the daemon was about to end and stays.
     pub fn cancel_stop(&mut self) -> bool {
         let cancelled = self.stopping.take_if(|stopping| !stopping.forced && !stopping.is_final);
         cancelled.is_some()
@@ -205,7 +205,7 @@ impl<L> Servers<L> {
                     server.uid,
                     rules.idle_max.unwrap_or_default().as_secs()
                 ));
-                server.tell_to_end(false, now, effects);
+                server.request_end(false, now, effects);
             }
         }
     }

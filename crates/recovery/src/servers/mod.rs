@@ -1,4 +1,4 @@
-//! Servers of a daemon: which client gets which, when one is started, told, replaced and killed.
+//! Servers of a daemon: which client gets which, when one is started, asked to end, replaced and killed.
 //!
 //! What a server is reached by (its process, its socket) is `L` here, and only handed on. What is to
 //! be done about it is said to [`Effects`] and [`StartServers`].
@@ -17,7 +17,7 @@ mod tests;
 
 pub use failures::{Crash, Failures};
 pub use recovery_order::DECLARED_MS_MAX;
-pub use server::{Found, Phase, Server};
+pub use server::{Found, Isolated, IsolationReason, Phase, Role, Server};
 pub use server_key::{ClientProcess, ServerKey};
 pub use windows::Windows;
 
@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take to get ready: drivers on machines of many GPUs take half a minute.
 pub const READY_S_MAX: u64 = 120;
-/// How long a server that was told to end at once may take, before it is killed: it gives its
+/// How long a server that has to end at once may take, before it is killed: it gives its
 /// clients' running kernels 5 s.
 pub const END_S_MAX: u64 = 8;
 /// How long a server may take from its last word to its exit: drivers take seconds to let go of
 /// a device.
 pub const EXIT_S_MAX: u64 = 60;
 /// How long a process stays alone that may have caused a fault, when it has done nothing wrong again.
-pub const QUARANTINE_MS: u64 = 1500;
+pub const ISOLATION_MS: u64 = 1500;
 /// How long a server that stood by serves before the next one is started beside it: its programs come first.
 pub const STANDBY_PAUSE_MS: u64 = 1000;
 /// How long a server waits for the one process for which it is there.
@@ -47,13 +47,13 @@ const PATIENCE_S_MAX: u64 = 10;
 
 /// Does what is decided about servers that there are.
 pub trait Effects<L> {
-    /// Tells a server to end: with its last client, or now. False if it cannot be told.
+    /// Asks a server to end: with its last client, or now. False if it cannot be reached.
     fn shut_down(&mut self, server: &L, force: bool) -> bool;
-    /// Tells a server to send its clients to another one, and to end. False if it cannot be told.
+    /// Has a server send its clients to another one, and end. False if it cannot be reached.
     fn hand_over(&mut self, server: &L) -> bool;
-    /// Tells a server to send one process to another one, and to serve on. False if it cannot be told.
+    /// Has a server send one process to another one, and serve on. False if it cannot be reached.
     fn hand_over_one(&mut self, server: &L, process: u32) -> bool;
-    /// Tells a server whose context is corrupted that it may end. One that does not hear it ends all the same.
+    /// Notifies a server whose context is corrupted that it may end. One that does not hear it ends all the same.
     fn leave(&mut self, server: &L);
     /// Kills a server.
     fn kill(&mut self, server: &mut L);
@@ -83,15 +83,15 @@ pub trait StartServers<L>: Effects<L> {
         serves: Serves,
     ) -> Result<(u32, L), String>;
     /// True if a server of that server key stays without clients.
-    fn stays(&self, _seat: ServerKey) -> bool {
+    fn stays(&self, _server_key: ServerKey) -> bool {
         false
     }
     /// Behind a user in the log: the name of the server key's server, ` ('name')`, if it has one.
-    fn name(&self, _seat: ServerKey) -> String {
+    fn name(&self, _server_key: ServerKey) -> String {
         String::new()
     }
     /// At the end of a line of the log: the device, if there are several.
-    fn on_device(&self, _seat: ServerKey) -> String {
+    fn on_device(&self, _server_key: ServerKey) -> String {
         String::new()
     }
 }
@@ -142,12 +142,12 @@ pub struct Rules {
     pub idle_max: Option<Duration>,
 }
 
-/// The way to the end of the daemon.
+/// The daemon is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopping {
-    /// When servers are told not to wait for their clients any more; `None`: never.
+    /// When servers are not to wait for their clients any more; `None`: never.
     pub force_at: Option<Instant>,
-    /// They have been told.
+    /// They are notified of that.
     pub forced: bool,
     /// It is for good: no command can withdraw it.
     pub is_final: bool,
@@ -169,7 +169,7 @@ pub enum Place {
 pub struct Ended<L> {
     /// It.
     pub server: Server<L>,
-    /// It never got ready: those who wait for one of its server key are to be told why.
+    /// It never got ready: those who wait for one of its server key are to be notified why.
     pub refuse: Option<String>,
 }
 
@@ -219,8 +219,8 @@ impl<L> Servers<L> {
 
     /// A server that was there before, under another daemon.
     pub fn adopt(&mut self, server: Server<L>) {
-        if let Some(process) = server.quarantine.filter(|_| server.isolates) {
-            // It has come there: no server hands it over.
+        if let Some(process) = server.isolated_for(IsolationReason::LongKernels) {
+            // It has come there, from no server.
             self.isolated.insert(process, 0);
         }
         self.list.push(server);
@@ -261,8 +261,7 @@ impl<L> Servers<L> {
         self.list.iter_mut().find(|server| {
             server.server_key() == server_key
                 && server.takes_clients()
-                && server.quarantine.is_none()
-                && !server.standby
+                && matches!(server.role, Role::Serving { .. })
         })
     }
 
@@ -272,8 +271,7 @@ impl<L> Servers<L> {
         let is_of_candidate = |server: &Server<L>| {
             server.server_key() == server_key
                 && matches!(server.phase, Phase::Starting { .. })
-                && server.quarantine.is_some()
-                && !server.isolates
+                && server.isolated_for(IsolationReason::Candidate).is_some()
         };
         self.rules.standby && self.stopping.is_none() && !self.list.iter().any(is_of_candidate)
     }
@@ -281,7 +279,9 @@ impl<L> Servers<L> {
     /// The server in standby.
     fn standby_at(&mut self, server_key: ServerKey) -> Option<&mut Server<L>> {
         let stands_by = |server: &&mut Server<L>| {
-            server.server_key() == server_key && server.standby && server.takes_clients()
+            server.server_key() == server_key
+                && server.role == Role::Standby
+                && server.takes_clients()
         };
         self.list.iter_mut().find(stands_by)
     }
@@ -291,9 +291,7 @@ impl<L> Servers<L> {
         if !self.is_alone(process) {
             return self.at(process.server_key());
         }
-        self.list
-            .iter_mut()
-            .find(|server| server.takes_clients() && server.quarantine == Some(process))
+        self.list.iter_mut().find(|server| server.takes_clients() && server.is_alone_for(process))
     }
 
     /// Where a process that comes is served.
@@ -333,22 +331,22 @@ impl<L> Servers<L> {
                 Phase::Starting { deadline } if server.kill_at.is_none() => Some(deadline),
                 _ => None,
             };
-            let alone = server.quarantine_end().or_else(|| server.isolation_end());
+            let alone = server.candidate_end().or_else(|| server.isolation_end());
             let standby =
                 server.next_standby_at().filter(|_| self.wants_standby(server.server_key()));
             let ends = [server.kill_at, self.rules.idle_end(server), alone, standby];
             ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
-        servers.chain(stop).chain(self.stuck_due()).chain(self.precedence_end()).min()
+        servers.chain(stop).chain(self.stuck_due()).chain(self.recovery_order_end()).min()
     }
 
     /// Does what is due.
     pub fn advance(&mut self, now: Instant, effects: &mut impl StartServers<L>) {
         self.end_idle(now, effects);
-        self.end_quarantines(now, effects);
+        self.end_isolations(now, effects);
         self.forget_candidates(now);
-        self.end_precedence(now, effects);
+        self.end_recovery_order(now, effects);
         self.replace_all_stuck(now, effects);
         self.keep_standbys(now, effects);
         self.kill_overdue(now, effects);

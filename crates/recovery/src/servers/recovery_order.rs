@@ -1,5 +1,5 @@
-//! Recovery order: after a fault the programs that were not it go on first, and only then a server of
-//! quarantine starts and the corrupted server ends.
+//! Recovery order: after a fault the programs that were not it go on first, and only then servers of
+//! isolated processes start and the corrupted server ends.
 //!
 //! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
 //! of memory at the next server waits. What is put off is put off for a bounded time.
@@ -8,7 +8,7 @@ use super::{COMES_S_MAX, Effects, Phase, ServerKey, Servers};
 use std::time::{Duration, Instant};
 
 /// How long programs may take to go to a server that is ready and to declare there what they have. Those
-/// that do nothing at the moment do not come at all.
+/// that do nothing then do not come at all.
 pub const DECLARED_MS_MAX: u64 = 500;
 /// How long a server that was not in standby is waited for.
 const READY_MS_MAX: u64 = 5000;
@@ -41,7 +41,7 @@ impl RecoveryOrder {
 
 impl<L> Servers<L> {
     /// A server has met a fault, and the next one of its server key is there or starts: its clients come first.
-    pub(super) fn give_precedence(
+    pub(super) fn order_recovery(
         &mut self,
         corrupted: u32,
         now: Instant,
@@ -49,7 +49,7 @@ impl<L> Servers<L> {
     ) {
         let Some(server) = self.get(corrupted) else { return };
         let (server_key, clients) = (server.server_key(), server.clients);
-        let alone = server.quarantine.is_some();
+        let alone = server.isolated().is_some();
         let next = self.at(server_key).filter(|_| !alone).map(|next| (next.pid, next.phase));
         let ready = next.is_some_and(|(_, phase)| phase == Phase::Running);
         if let Some((next, _)) = next {
@@ -70,7 +70,7 @@ impl<L> Servers<L> {
                 effects.leave(&corrupted.link);
             }
         }
-        // While the next one makes its context no client declares, and the device may not have the memory
+        // While the next one makes its context no client restores its state, and the device may not have the memory
         // for both.
         if !ready && let Some(server) = self.get(corrupted) {
             effects.leave(&server.link);
@@ -112,12 +112,12 @@ impl<L> Servers<L> {
     }
 
     /// When what is put off is due at the latest.
-    pub(super) fn precedence_end(&self) -> Option<Instant> {
+    pub(super) fn recovery_order_end(&self) -> Option<Instant> {
         self.recovery_order.values().map(|of| of.until).min()
     }
 
     /// Ends what is over: corrupted servers may leave.
-    pub(super) fn end_precedence(&mut self, now: Instant, effects: &mut impl Effects<L>) {
+    pub(super) fn end_recovery_order(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         let list = &self.list;
         self.recovery_order.retain(|_, of| {
             let is_there =

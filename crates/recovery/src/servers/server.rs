@@ -1,6 +1,6 @@
 //! A server process as the daemon knows it.
 
-use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, STANDBY_PAUSE_MS, ServerKey};
+use super::{COMES_S_MAX, ClientProcess, ISOLATION_MS, READY_S_MAX, STANDBY_PAUSE_MS, ServerKey};
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub enum Phase {
     },
     /// It takes clients.
     Running,
-    /// Told to end, or about to: no new clients.
+    /// Asked to end, or about to be: no new clients.
     Draining,
 }
 
@@ -33,6 +33,40 @@ pub struct Found {
     pub fault: bool,
     /// It ends, and takes no more clients.
     pub ends: bool,
+}
+
+/// Why a process has a server of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsolationReason {
+    /// It may have caused a fault: it is alone for a while.
+    Candidate,
+    /// Its kernels run for long: it stays alone until it ends.
+    LongKernels,
+}
+
+/// The one process that a server is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isolated {
+    /// It.
+    pub process: ClientProcess,
+    /// Why it is alone.
+    pub reason: IsolationReason,
+    /// Since when it is there; `None`: it is expected.
+    pub came: Option<Instant>,
+}
+
+/// Whom a server is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The programs of its server key.
+    Serving {
+        /// It stood by and took another one's place then; until its own standby is due.
+        stood_by: Option<Instant>,
+    },
+    /// No program yet: it is there to take another one's place.
+    Standby,
+    /// One process.
+    Isolated(Isolated),
 }
 
 /// A server process.
@@ -68,29 +102,22 @@ pub struct Server<L> {
     pub idle_since: Option<Instant>,
     /// Its context is corrupted.
     pub fault: bool,
-    /// It is there to take another one's place, and has no clients.
-    pub standby: bool,
-    /// It stood by and took another one's place then; until its own standby is due.
-    pub took_over: Option<Instant>,
+    /// Whom it is there for.
+    pub role: Role,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
     /// It gets ready and is to be replaced then: it is of a version before.
     pub outdated: bool,
     /// It has work that does not end: another one takes its place as soon as one can be started.
     pub stuck: bool,
-    /// The process for which alone it is there.
-    pub quarantine: Option<ClientProcess>,
-    /// Since when the process in quarantine is there.
-    pub quarantined: Option<Instant>,
-    /// That process stays alone for its kernels' sake, which run for long.
-    pub isolates: bool,
 }
 
 impl<L> Server<L> {
     /// When a server in standby is due beside it, if that is not now.
     pub(super) fn next_standby_at(&self) -> Option<Instant> {
-        let took_over = self.took_over.filter(|_| self.phase == Phase::Running)?;
-        took_over.checked_add(Duration::from_millis(STANDBY_PAUSE_MS))
+        let Role::Serving { stood_by: Some(until) } = self.role else { return None };
+        let is_due = self.phase == Phase::Running;
+        is_due.then(|| until.checked_add(Duration::from_millis(STANDBY_PAUSE_MS)))?
     }
 
     /// One that was just started.
@@ -112,14 +139,10 @@ impl<L> Server<L> {
             clients: 0,
             idle_since: None,
             fault: false,
-            standby: false,
-            took_over: None,
+            role: Role::Serving { stood_by: None },
             replaces: None,
             outdated: false,
             stuck: false,
-            quarantine: None,
-            quarantined: None,
-            isolates: false,
         }
     }
 
@@ -130,10 +153,11 @@ impl<L> Server<L> {
 
     /// When the one process for which it is there has been alone for long enough, or has not come for
     /// so long that it will not.
-    pub fn quarantine_end(&self) -> Option<Instant> {
-        self.quarantine.filter(|_| self.phase == Phase::Running && !self.isolates)?;
-        match (self.quarantined, self.idle_since) {
-            (Some(since), _) => since.checked_add(Duration::from_millis(QUARANTINE_MS)),
+    pub fn candidate_end(&self) -> Option<Instant> {
+        let is_candidate = |of: &&Isolated| of.reason == IsolationReason::Candidate;
+        let of = self.isolated().filter(is_candidate).filter(|_| self.phase == Phase::Running)?;
+        match (of.came, self.idle_since) {
+            (Some(since), _) => since.checked_add(Duration::from_millis(ISOLATION_MS)),
             (None, Some(since)) => since.checked_add(Duration::from_secs(COMES_S_MAX)),
             (None, None) => None,
         }
@@ -141,7 +165,26 @@ impl<L> Server<L> {
 
     /// True if the one process with long kernels for which it is there has come.
     pub fn is_isolation(&self) -> bool {
-        self.isolates && self.quarantined.is_some()
+        let is_it = |of: &Isolated| of.reason == IsolationReason::LongKernels && of.came.is_some();
+        self.isolated().is_some_and(is_it)
+    }
+
+    /// The one process that it is there for, if it is there for one.
+    pub fn isolated(&self) -> Option<&Isolated> {
+        match &self.role {
+            Role::Isolated(of) => Some(of),
+            Role::Serving { .. } | Role::Standby => None,
+        }
+    }
+
+    /// The process for which alone it is there, for that reason.
+    pub fn isolated_for(&self, reason: IsolationReason) -> Option<ClientProcess> {
+        self.isolated().filter(|of| of.reason == reason).map(|of| of.process)
+    }
+
+    /// True if it is there for that process alone.
+    pub fn is_alone_for(&self, process: ClientProcess) -> bool {
+        self.isolated().is_some_and(|of| of.process == process)
     }
 
     /// True if it takes clients, now or when it is ready.
@@ -153,8 +196,8 @@ impl<L> Server<L> {
     pub fn take_client(&mut self, now: Instant) {
         self.clients += 1;
         self.idle_since = None;
-        if self.quarantine.is_some() {
-            self.quarantined = Some(now);
+        if let Role::Isolated(of) = &mut self.role {
+            of.came = Some(now);
         }
     }
 

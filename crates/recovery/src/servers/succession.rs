@@ -2,8 +2,8 @@
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
 use super::{
-    CANDIDATE_S_MAX, ClientProcess, Crash, Found, NoServer, Phase, Server, ServerKey, Servers,
-    Serves, StartServers,
+    CANDIDATE_S_MAX, ClientProcess, Crash, Found, Isolated, IsolationReason, NoServer, Phase, Role,
+    Server, ServerKey, Servers, Serves, StartServers,
 };
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl<L> Servers<L> {
         &mut self,
         server_key: ServerKey,
         gid: u32,
-        quarantine: Option<ClientProcess>,
+        alone: Option<ClientProcess>,
         now: Instant,
         effects: &mut impl StartServers<L>,
     ) -> Result<u32, NoServer> {
@@ -65,20 +65,25 @@ impl<L> Servers<L> {
             failures.may_start(now)?;
         }
         let uid = server_key.uid;
-        let isolates = quarantine.is_some_and(|of| self.isolated.contains_key(&of));
-        let serves = match quarantine {
-            Some(_) if !isolates => Serves::Candidate,
-            _ => Serves::Programs,
-        };
+        let isolated = alone.map(|process| {
+            let reason = match self.isolated.contains_key(&process) {
+                true => IsolationReason::LongKernels,
+                false => IsolationReason::Candidate,
+            };
+            Isolated { process, reason, came: None }
+        });
+        let is_candidate = isolated.is_some_and(|of| of.reason == IsolationReason::Candidate);
+        let serves = if is_candidate { Serves::Candidate } else { Serves::Programs };
         match effects.start(server_key, gid, serves) {
             Ok((pid, link)) => {
                 let mut server = Server::new(pid, server_key, gid, now, link);
                 server.stays = effects.stays(server_key);
-                server.quarantine = quarantine;
-                server.isolates = isolates;
+                if let Some(isolated) = isolated {
+                    server.role = Role::Isolated(isolated);
+                }
                 // Should its process not come, it has no client from now on.
-                server.idle_since = quarantine.filter(|_| !server.isolates).map(|_| now);
-                let whom = match quarantine {
+                server.idle_since = is_candidate.then_some(now);
+                let whom = match alone {
                     None => format!("user {uid}{}", effects.name(server_key)),
                     Some(process) => format!("process {} of user {uid} alone", process.pid),
                 };
@@ -104,7 +109,7 @@ impl<L> Servers<L> {
         for server in self.list.iter_mut().filter(|server| server.uid != uid) {
             any = true;
             if server.phase == Phase::Running {
-                server.tell_to_end(false, now, effects);
+                server.request_end(false, now, effects);
             }
         }
         any
@@ -138,13 +143,14 @@ impl<L> Servers<L> {
         let Some(server) = self.get(old).filter(|server| server.phase == Phase::Running) else {
             return;
         };
-        let (server_key, gid, quarantine) = (server.server_key(), server.gid, server.quarantine);
+        let (server_key, gid) = (server.server_key(), server.gid);
+        let alone = server.isolated().map(|of| of.process);
         if self.list.iter().any(|server| server.replaces == Some(old)) {
             return;
         }
-        let begun = match quarantine {
+        let begun = match alone {
             None => self.launch(server_key, gid, now, effects),
-            Some(_) => self.launch_for(server_key, gid, quarantine, now, effects),
+            Some(_) => self.launch_for(server_key, gid, alone, now, effects),
         };
         match begun {
             Ok(new) => {
@@ -252,7 +258,7 @@ impl<L> Servers<L> {
         self.keep_standby(new, now, effects);
     }
 
-    /// True if another server is to take a server's place, or its clients are on their way there.
+    /// True if another server is to take a server's place, or its clients are about to go there.
     pub fn is_being_replaced(&self, pid: u32) -> bool {
         let by_one = self.list.iter().any(|server| server.replaces == Some(pid));
         let moves = |of: &Server<L>| of.outdated || of.phase == Phase::Draining;
@@ -268,21 +274,21 @@ impl<L> Servers<L> {
         };
         let wanted = self.wants_standby(server_key);
         let Some(server) = self.get(serving).filter(|_| wanted) else { return };
-        if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
+        if !matches!(server.role, Role::Serving { .. }) || server.phase != Phase::Running {
             return;
         }
         // A driver that makes a context holds up the programs that come.
         if server.next_standby_at().is_some_and(|at| now < at) {
             return;
         }
-        server.took_over = None;
+        server.role = Role::Serving { stood_by: None };
         if self.standby_at(server_key).is_some() {
             return;
         }
         if let Ok(pid) = self.launch_for(server_key, gid, None, now, effects) {
             effects.log(format!("Server {pid} stands by for server {serving}"));
             if let Some(server) = self.get(pid) {
-                server.standby = true;
+                server.role = Role::Standby;
             }
         }
     }
@@ -295,8 +301,7 @@ impl<L> Servers<L> {
         effects: &mut impl StartServers<L>,
     ) -> Option<u32> {
         let server = self.standby_at(server_key)?;
-        server.standby = false;
-        server.took_over = Some(now);
+        server.role = Role::Serving { stood_by: Some(now) };
         let pid = server.pid;
         effects.log(format!("Server {pid}, which stood by, serves user {}", server_key.uid));
         // The next one is started then.
@@ -314,7 +319,7 @@ impl<L> Servers<L> {
         if self.at(server_key).is_none()
             && let Some(server) = self.standby_at(server_key)
         {
-            server.tell_to_end(false, now, effects);
+            server.request_end(false, now, effects);
         }
     }
 
@@ -330,9 +335,9 @@ impl<L> Servers<L> {
     /// Begins to put servers of another version in place of all, whose programs go on with them.
     /// Returns the old ones.
     pub fn begin_upgrade(&mut self, now: Instant, effects: &mut impl StartServers<L>) -> Vec<u32> {
-        for server in self.list.iter_mut().filter(|server| server.standby) {
-            server.tell_to_end(true, now, effects);
-            server.standby = false;
+        for server in self.list.iter_mut().filter(|of| of.role == Role::Standby) {
+            server.request_end(true, now, effects);
+            server.role = Role::Serving { stood_by: None };
         }
         let old: Vec<u32> =
             self.list.iter().filter(|of| of.takes_clients()).map(|of| of.pid).collect();
@@ -350,7 +355,7 @@ impl<L> Servers<L> {
     pub(super) fn forget_candidates(&mut self, now: Instant) {
         let list = &self.list;
         self.candidates.retain(|process, since| {
-            let is_served = list.iter().any(|server| server.quarantine == Some(*process));
+            let is_served = list.iter().any(|server| server.is_alone_for(*process));
             let age = now.saturating_duration_since(*since);
             is_served || age < Duration::from_secs(CANDIDATE_S_MAX)
         });
@@ -358,13 +363,13 @@ impl<L> Servers<L> {
 
     /// Lets processes that were alone for a while, because they might have caused a fault, go on among
     /// the others; ends servers whose one process is gone.
-    pub(super) fn end_quarantines(&mut self, now: Instant, effects: &mut impl StartServers<L>) {
+    pub(super) fn end_isolations(&mut self, now: Instant, effects: &mut impl StartServers<L>) {
         let mut replaced = Vec::new();
         for server in &mut self.list {
-            let Some(process) = server.quarantine else { continue };
-            let over = server.quarantine_end().is_some_and(|at| now >= at);
-            let came = server.quarantined.is_some();
-            // Its process has ended, was told that it caused the fault and goes no further, or did not come.
+            let Some(&Isolated { process, came, .. }) = server.isolated() else { continue };
+            let over = server.candidate_end().is_some_and(|at| now >= at);
+            let came = came.is_some();
+            // Its process has ended, is known to have caused the fault and goes no further, or did not come.
             let vacant = server.clients == 0 && (came || over)
                 || server.isolation_end().is_some_and(|at| now >= at);
             if server.phase != Phase::Running || !(over || vacant) {
@@ -375,7 +380,7 @@ impl<L> Servers<L> {
             }
             self.isolated.remove(&process);
             if vacant {
-                server.tell_to_end(false, now, effects);
+                server.request_end(false, now, effects);
                 continue;
             }
             effects.log(format!(

@@ -2,7 +2,7 @@
 
 use super::{
     CANDIDATE_S_MAX, COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, Effects, NoServer, Phase, Place,
-    READY_S_MAX, Rules, STANDBY_PAUSE_MS, ServerKey, Servers, Serves, StartServers,
+    READY_S_MAX, Role, Rules, STANDBY_PAUSE_MS, ServerKey, Servers, Serves, StartServers,
 };
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ struct TestEffects {
     started: u32,
     /// How many of them for one candidate.
     for_candidates: u32,
-    /// How often corrupted servers were told that they may end.
+    /// How often corrupted servers were notified that they may end.
     left: u32,
 }
 
@@ -66,7 +66,8 @@ fn the_next_standby_waits_until_the_last_one_has_served_for_a_while() {
     run(&mut servers, 2);
     servers.get(1).expect("a server").clients = 3;
     servers.has_faulted(1, begin, &mut effects);
-    let stands_by = |servers: &Servers<()>| servers.iter().filter(|of| of.standby).count();
+    let stands_by =
+        |servers: &Servers<()>| servers.iter().filter(|of| of.role == Role::Standby).count();
     assert_eq!((effects.started, stands_by(&servers)), (2, 0), "it serves");
     let pause = Duration::from_millis(STANDBY_PAUSE_MS);
     servers.advance(begin + pause / 2, &mut effects);

@@ -16,7 +16,7 @@ struct Holder<E> {
     index: u32,
     /// The server that it was handed to last; `None`: one that has given them back.
     server: Option<u32>,
-    /// The process was told to go to another server.
+    /// The process was sent to another server.
     leaves: bool,
     /// By what it is known that the process has ended.
     exit: E,
@@ -72,7 +72,7 @@ impl<E> Windows<E> {
         self.holders.push(Holder { process, index, server, leaves: false, exit: exit() });
     }
 
-    /// A process was told to leave a server that serves on: it keeps its windows, and comes for them.
+    /// A process was sent away by a server that serves on: it keeps its windows, and comes for them.
     pub fn leave(&mut self, process: Process, server: u32) {
         let of_it = |h: &&mut Holder<E>| (h.process, h.server) == (process, Some(server));
         self.holders.iter_mut().filter(of_it).for_each(|holder| holder.leaves = true);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(take_on(windows, it, 3, |_| true), Some(0));
         windows.free(7, 0, 2);
         assert_eq!(take_on(windows, other, 1, |_| true), Some(2), "it still has them");
-        // One that ends on its way leaves nothing behind, once its server has given them back.
+        // One that ends before it comes leaves nothing behind, once its server has given them back.
         windows.leave(other, 1);
         assert_eq!(take_on(windows, it, 3, |_| true), Some(3));
         windows.free(7, 2, 1);

@@ -4,7 +4,7 @@
 use crate::world::{Event, World};
 use cuda_api::CUuuid;
 use recovery::servers::{
-    ClientProcess, Effects, NoServer, Place, READY_S_MAX, Rules, ServerKey, Servers, Serves,
+    ClientProcess, Effects, NoServer, Place, READY_S_MAX, Role, Rules, ServerKey, Servers, Serves,
     StartServers, Windows,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,7 +24,7 @@ pub enum ToDaemon {
     Replace,
 }
 
-/// What a server is told.
+/// What is sent to a server.
 #[derive(Clone, Debug)]
 pub enum ToServer {
     Client { client: usize, connection: usize, window: u32 },
@@ -191,7 +191,7 @@ impl World {
             self.start_server(pid, server_key);
         }
         for (pid, message) in outbox {
-            self.tell_server(pid, message);
+            self.send_to_server(pid, message);
         }
         for pid in killed {
             self.kill_server(pid, "was killed by the daemon");
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// Hands a client over; false if its server cannot be reached.
+    /// Sends a client to its server; false if that cannot be reached.
     fn hand_over(&mut self, client: usize, connection: usize) -> bool {
         let process = self.process(client);
         let now = self.instant();
@@ -371,7 +371,7 @@ impl World {
         }
         self.daemon.windows.give(process, window, pid, || client);
         self.note(|| format!("daemon: client {client} to server {pid}, window {window}"));
-        self.tell_server(pid, ToServer::Client { client, connection, window });
+        self.send_to_server(pid, ToServer::Client { client, connection, window });
         true
     }
 
@@ -398,13 +398,13 @@ impl World {
         let mut alone = BTreeSet::new();
         let mut doubled = None;
         for server in self.daemon.servers.iter().filter(|server| server.takes_clients()) {
-            match server.quarantine {
+            match server.isolated().map(|of| of.process) {
                 Some(process) if !alone.insert(process) && server.replaces.is_none() => {
                     doubled = Some(process.pid);
                 }
                 Some(_) => {}
                 None => {
-                    let takes = !server.standby && server.replaces.is_none();
+                    let takes = server.role != Role::Standby && server.replaces.is_none();
                     *taking.entry(server.server_key()).or_default() += u32::from(takes);
                 }
             }

@@ -51,7 +51,7 @@ fn histories_hold() {
     let count = number("OPENMPS_HISTORIES").unwrap_or(HISTORIES);
     let next = AtomicU64::new(0);
     let wrong = Mutex::new(None::<u64>);
-    let (finished, sticky, told, recoveries) =
+    let (finished, sticky, reports, recoveries) =
         (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ fn histories_hold() {
         for (fate, times, longest_us) in &outcome.fates {
             finished.fetch_add(u64::from(*fate == Fate::Finished), Ordering::Relaxed);
             sticky.fetch_add(u64::from(*fate == Fate::Sticky), Ordering::Relaxed);
-            told.fetch_add(u64::from(*times), Ordering::Relaxed);
+            reports.fetch_add(u64::from(*times), Ordering::Relaxed);
             recoveries.fetch_add(u64::from(*longest_us > 0), Ordering::Relaxed);
         }
         if outcome.failure.is_some()
@@ -83,14 +83,16 @@ fn histories_hold() {
     }
     let count_of = |of: &AtomicU64| of.load(Ordering::Relaxed);
     println!(
-        "{count} histories: {} programs finished, {} got their own fault, {} times one was told of \
-         lost work",
+        "{count} histories: {} programs finished, {} got their own fault, {} times lost work was \
+         reported",
         count_of(&finished),
         count_of(&sticky),
-        count_of(&told)
+        count_of(&reports)
     );
     // Otherwise the histories show little.
-    assert!(count_of(&finished) > count && count_of(&sticky) * 20 > count && count_of(&told) > 0);
+    assert!(
+        count_of(&finished) > count && count_of(&sticky) * 20 > count && count_of(&reports) > 0
+    );
 }
 
 #[test]

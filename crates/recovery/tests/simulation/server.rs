@@ -46,7 +46,7 @@ pub struct Session {
     pub active: bool,
     pub end: Option<End>,
     ended_at_us: u64,
-    told: bool,
+    notified: bool,
     evidence: Option<Evidence>,
     /// Kernels that were done here.
     kernels_done: u32,
@@ -128,15 +128,15 @@ impl World {
     pub fn server_ready(&mut self, pid: u32) {
         let Some(server) = self.servers.get_mut(&pid).filter(|server| server.alive) else { return };
         if server.never_ready {
-            self.tell_daemon(pid, ToDaemon::Failed);
+            self.send_to_daemon(pid, ToDaemon::Failed);
             return self.exit_server(pid, "exited with status 1");
         }
         server.ready = true;
-        self.tell_daemon(pid, ToDaemon::Ready);
+        self.send_to_daemon(pid, ToDaemon::Ready);
         self.wake_server(pid);
     }
 
-    pub fn tell_server(&mut self, pid: u32, message: ToServer) {
+    pub fn send_to_server(&mut self, pid: u32, message: ToServer) {
         if let Some(server) = self.servers.get_mut(&pid).filter(|server| server.alive) {
             server.inbox.push_back(message);
             self.wake_server(pid);
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    pub fn tell_daemon(&mut self, pid: u32, message: ToDaemon) {
+    pub fn send_to_daemon(&mut self, pid: u32, message: ToDaemon) {
         if self.daemon.alive {
             self.daemon.inbox.entry(pid).or_default().push_back(message);
             self.wake_daemon();
@@ -301,7 +301,7 @@ impl World {
             active: true,
             end: None,
             ended_at_us: 0,
-            told: false,
+            notified: false,
             evidence: None,
             kernels_done: 0,
             evidence_at_us: 0,
@@ -419,7 +419,7 @@ impl World {
                     session.streams[slot].queue.push_back(Queued { operation, after });
                 }
                 if has_declared {
-                    self.tell_daemon(pid, ToDaemon::Declared);
+                    self.send_to_daemon(pid, ToDaemon::Declared);
                 }
                 self.run_device(pid);
                 self.wake_client_in_room(pid, index);
@@ -436,11 +436,11 @@ impl World {
                 }
                 let connection = session.connection;
                 self.connections[connection].sticky |= end == End::Faulting;
-                self.tell_end(pid, index, end.told());
+                self.send_end(pid, index, end.notice());
                 self.set_inactive(pid, index);
             }
             Some(end) => {
-                let told = end.told();
+                let notice = end.notice();
                 let patience =
                     if end == End::Terminated { TERMINATED_PATIENCE_US } else { GONE_PATIENCE_US };
                 let until = session.ended_at_us + patience;
@@ -449,40 +449,40 @@ impl World {
                         let evidence = session.evidence(self.random.permille(300));
                         session.evidence.get_or_insert(evidence);
                     }
-                    self.tell_end(pid, index, told);
+                    self.send_end(pid, index, notice);
                     self.set_inactive(pid, index);
                 } else {
                     session.stuck = now_us >= until;
-                    self.tell_end(pid, index, told);
+                    self.send_end(pid, index, notice);
                     self.server_by(pid, until.max(now_us + 1_000));
                 }
             }
         }
     }
 
-    /// Tells the client of the end, once.
-    fn tell_end(&mut self, pid: u32, index: usize, told: Option<SessionEnd>) {
+    /// Notifies the client of the end, once.
+    fn send_end(&mut self, pid: u32, index: usize, notice: Option<SessionEnd>) {
         let Some(server) = self.servers.get_mut(&pid) else { return };
         let session = &mut server.sessions[index];
-        if std::mem::replace(&mut session.told, true) {
+        if std::mem::replace(&mut session.notified, true) {
             return;
         }
         let (client, connection, reason) = (session.client, session.connection, session.end);
         let alone_us = self.now_us - session.began_us;
-        self.connections[connection].end = told;
+        self.connections[connection].end = notice;
         self.connections[connection].ended = true;
-        if told == Some(SessionEnd::Moved) {
+        if notice == Some(SessionEnd::Moved) {
             self.connections[connection].rough = true;
         }
         // An upgrade moves it before its time is over: it stays alone.
         if self.lone.get(&pid) == Some(&client)
             && reason == Some(End::HandedOver)
-            && alone_us + 100_000 < recovery::servers::QUARANTINE_MS * 1000
+            && alone_us + 100_000 < recovery::servers::ISOLATION_MS * 1000
         {
             self.clients[client].candidate = true;
         }
         self.note(|| {
-            format!("server {pid}: session of client {client} ends: {reason:?}, told {told:?}")
+            format!("server {pid}: session of client {client} ends: {reason:?}, notice {notice:?}")
         });
         self.wake_client(client);
     }
@@ -504,7 +504,7 @@ impl World {
                     let late = if self.random.permille(40) { 400_000 } else { 3_000 };
                     session.evidence_at_us = self.now_us + self.random.between(0, late);
                 }
-                self.tell_daemon(pid, ToDaemon::Fault);
+                self.send_to_daemon(pid, ToDaemon::Fault);
                 self.wake_server(pid);
             }
             let Some(server) = self.servers.get_mut(&pid) else { return };
@@ -529,12 +529,12 @@ impl World {
         let Some(server) = self.servers.get_mut(&pid) else { return };
         if server.sessions.iter().any(|session| session.stuck) && !server.asked_for_another {
             server.asked_for_another = true;
-            self.tell_daemon(pid, ToDaemon::Replace);
+            self.send_to_daemon(pid, ToDaemon::Replace);
         }
         let Some(server) = self.servers.get_mut(&pid) else { return };
-        // A fault is told before: what windows are free by then, their clients come for.
+        // A fault is announced before: what windows are free by then, their clients come for.
         let mut gone = std::mem::take(&mut server.not_taken);
-        let awaits_attribution = server.fault && !server.attribution.is_told();
+        let awaits_attribution = server.fault && !server.attribution.is_notified();
         for session in &mut server.sessions {
             session.gone |= self.connections[session.connection].left;
             if session.gone && !session.active && !awaits_attribution {
@@ -543,8 +543,8 @@ impl World {
         }
         server.sessions.retain(|session| awaits_attribution || !session.gone || session.active);
         for window in gone {
-            self.tell_daemon(pid, ToDaemon::ClientGone);
-            self.tell_daemon(pid, ToDaemon::WindowFree(window));
+            self.send_to_daemon(pid, ToDaemon::ClientGone);
+            self.send_to_daemon(pid, ToDaemon::WindowFree(window));
         }
         let Some(server) = self.servers.get_mut(&pid) else { return };
         let inactive = server.sessions.iter().all(|session| !session.active || session.stuck);
@@ -554,7 +554,7 @@ impl World {
             && server.ending.is_over(server.attribution, listed, inactive, now)
         {
             server.exiting = true;
-            self.tell_daemon(pid, ToDaemon::Exiting);
+            self.send_to_daemon(pid, ToDaemon::Exiting);
             let delay = self.random.between(100, 30_000);
             self.schedule(delay, Event::Exit(pid));
         } else if let Some(deadline) = self.servers[&pid].ending.deadline() {
@@ -571,7 +571,7 @@ impl World {
         self.note(|| format!("server {pid}: clients {clients:?} are {parts:?}"));
         for (index, (client, part)) in clients.iter().zip(parts).enumerate() {
             if part.is_alone() {
-                self.tell_daemon(pid, ToDaemon::Candidate(*client));
+                self.send_to_daemon(pid, ToDaemon::Candidate(*client));
                 self.clients[*client].candidate =
                     !self.connections[self.servers[&pid].sessions[index].connection].left;
             }

@@ -35,7 +35,7 @@ pub enum Event {
     Disturb,
     /// An operator ends an endless kernel's program.
     Terminate(usize),
-    /// The daemon is told to end.
+    /// The daemon is asked to end.
     Stop,
 }
 
@@ -206,7 +206,7 @@ impl World {
         self.schedule(delay, Event::Disturb);
     }
 
-    /// True if the client has a session, which is told to end.
+    /// True if the client has a session, which is asked to end.
     fn terminate(&mut self, client: usize) -> bool {
         let found = self.servers.iter().find_map(|(pid, server)| {
             let is_its = |s: &&crate::server::Session| s.client == client && s.active && !s.gone;
@@ -215,7 +215,7 @@ impl World {
         });
         let Some(pid) = found.filter(|_| self.clients[client].lives()) else { return false };
         self.note(|| format!("client {client} is terminated"));
-        self.tell_server(pid, ToServer::Terminate(client));
+        self.send_to_server(pid, ToServer::Terminate(client));
         true
     }
 
@@ -288,8 +288,9 @@ impl World {
             }
         }
         world.check_end();
-        let fate =
-            |client: &Client| (client.fate.unwrap_or(Fate::GaveUp), client.told, client.longest_us);
+        let fate = |client: &Client| {
+            (client.fate.unwrap_or(Fate::GaveUp), client.reports, client.longest_us)
+        };
         Outcome {
             failure: world.failure,
             history: world.history.unwrap_or_default(),

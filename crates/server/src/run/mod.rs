@@ -348,7 +348,7 @@ impl Server {
 
     /// True if there is a fault, and it is not said yet whose it was.
     fn awaits_attribution(&self) -> bool {
-        self.common.fault().is_some() && !self.attribution.is_told()
+        self.common.fault().is_some() && !self.attribution.is_notified()
     }
 
     /// Has the daemon start another server in place of this one if work here has no end.

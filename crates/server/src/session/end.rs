@@ -53,7 +53,7 @@ impl Session {
         if let Some(fault) = self.common.fault().filter(|_| self.link.is_likely()) {
             self.region.set_likely_fault(fault);
         }
-        match reason.told() {
+        match reason.notice() {
             Some(reason) => self.region.end_session(reason),
             None => self.region.set_server_state(ServerState::Ended),
         }

@@ -205,7 +205,7 @@ impl Session {
             };
         };
         // Before the reply: the client knows then that it is the last one.
-        if let Some(reason) = end.told() {
+        if let Some(reason) = end.notice() {
             self.region.set_session_end(reason);
         }
         Err(end.error())

@@ -294,7 +294,7 @@ impl Link {
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so
     /// far in time. That its work is finished only the session can say: without a word it counts as lost.
     pub fn say_why(&self) {
-        let reason = self.ending().filter(|end| *end != End::HandedOver).and_then(End::told);
+        let reason = self.ending().filter(|end| *end != End::HandedOver).and_then(End::notice);
         if let (Some(reason), Some(region)) = (reason, self.region.get()) {
             region.end_session(reason);
         }

@@ -57,7 +57,7 @@ impl Client {
         self.allocate_in(memory, Wanted { context: 0, bytes, pool, variables: true })
     }
 
-    /// Tells a server that looks for mistakes what became of memory.
+    /// Notifies a server that looks for mistakes of what became of memory.
     pub(crate) fn note_memory(&self, address: u64, bytes: u64, note: u32) {
         if self.wants_notes() {
             // At worst a mistake is not found.

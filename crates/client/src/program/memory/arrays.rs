@@ -276,8 +276,8 @@ impl Client {
         }
     }
 
-    /// Tells another server of arrays, whose contents are lost, and of objects, which are lost if they
-    /// have another handle now.
+    /// Restores arrays at another server, whose contents are lost, and objects, which are lost if they have
+    /// another handle now.
     pub(in crate::program) fn declare_arrays(&self, losses: &mut Losses) -> CUresult {
         let (arrays, mipmapped, objects) = {
             let all = self.arrays();

@@ -425,7 +425,7 @@ impl Client {
         self.free_addresses(base, bytes)
     }
 
-    /// Tells another server of reservations, physical memory and mappings. What other processes'
+    /// Restores reservations, physical memory and mappings at another server. What other processes'
     /// memory was opened is lost: how much.
     pub(in crate::program) fn declare_virtual_memory(&self) -> Result<u32, CudaError> {
         let (reservations, memories, mappings) = {

@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// Says on standard error which file of the program's has no PTX, in the software GPU's words: most
-    /// programs tell of that by a number, if at all. Other devices leave it to the program.
+    /// programs name that by a number, if at all. Other devices leave it to the program.
     #[cold]
     fn say_unusable(&self, source: &Arc<ModuleSource>, origin: &ImageOrigin) {
         if !origin.is_new() {

@@ -252,7 +252,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn an_image_is_read_only_for_variables_whose_values_it_tells() {
+    fn an_image_is_read_only_for_variables_whose_values_it_has() {
         let image = b".version 8.0\n.target sm_80\n.address_size 64\n.const .b32 table[4];\n.global .b32 sum;\n";
         let reads = Cell::new(0);
         let read = || {

@@ -99,11 +99,11 @@ fn say_lost(server: u32, fault: Option<CudaError>) {
     match fault {
         Some(fault) => say(format_args!(
             "the server (PID {server}) was lost by a fault, {fault}, that a kernel of this program most likely \
-             caused; its work cannot be repeated, the program is told once, and goes on at another server"
+             caused; its work cannot be repeated, that is reported once, and the program goes on at another server"
         )),
         None => say(format_args!(
-            "the server (PID {server}) was lost with work that cannot be repeated; the program is told \
-             once, and goes on at another server"
+            "the server (PID {server}) was lost with work that cannot be repeated; that is reported \
+             once, and the program goes on at another server"
         )),
     }
 }
@@ -230,7 +230,7 @@ impl Client {
             let error = fault.unwrap_or(SERVER_GONE);
             if self.replay(in_flight, known.as_ref(), error)? == Outcome::Lost {
                 say_lost(had.server_pid, *fault);
-                // What other devices do with what is lost is wrong too: whichever is asked first tells.
+                // What other devices do with what is lost is wrong too: whichever is asked first reports it.
                 for other in self.others() {
                     other.connection().region().note_async_error(error);
                 }

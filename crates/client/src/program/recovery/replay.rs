@@ -196,7 +196,7 @@ impl Client {
 
     /// Goes on with what was in flight, on a connection to which all that the program has was
     /// declared. No other thread posts meanwhile. `known` has the variables of the provider's as they
-    /// were at the server that was lost, and `error` tells the program of work that cannot be repeated.
+    /// were at the server that was lost, and `error` reports to the program work that cannot be repeated.
     ///
     /// # Errors
     /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it

@@ -197,7 +197,7 @@ impl Client {
             }
             None => {
                 let period = region.liveness_period();
-                drop(queue.wait_timeout(&self.host_functions.done, period));
+                drop(self.host_functions.done.wait_timeout(queue, period));
                 self.connection().health_of_wait()
             }
         }
@@ -220,7 +220,7 @@ impl Client {
             let (signal, period) = (region.host_call_signal(), region.liveness_period());
             let mut queue = self.host_functions.queue.lock();
             while queue.pending.is_empty() {
-                queue = queue.wait(&self.host_functions.posted);
+                queue = self.host_functions.posted.wait(queue);
             }
             let seen = signal.load();
             let requested = queue.pending.iter().position(|pending| {

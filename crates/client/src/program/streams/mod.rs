@@ -35,8 +35,8 @@ use std::sync::OnceLock;
 static STREAM_ENDS: OnceLock<fn(u64)> = OnceLock::new();
 
 /// Has streams' ends reported to a layer above. The first one stays.
-pub(crate) fn at_stream_end(told: fn(u64)) {
-    let _ = STREAM_ENDS.set(told);
+pub(crate) fn at_stream_end(notify: fn(u64)) {
+    let _ = STREAM_ENDS.set(notify);
 }
 
 /// A thread's hidden streams, one a device, and one a context that has SMs of its own (by the context's

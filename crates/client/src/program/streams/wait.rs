@@ -13,6 +13,8 @@ use cuda_api::extension::standard;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CudaError};
 use recovery::Mark;
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer
@@ -232,7 +234,7 @@ impl Client {
         for _ in 0..PRINTF_PIECES_MAX {
             match self.call_after_fault(&PrintfDrain { standard: standard::ERROR }) {
                 Ok(text) if !text.bytes.is_empty() => {
-                    write_to(libc::STDERR_FILENO, &text.bytes);
+                    write_to(rustix::stdio::stderr(), &text.bytes);
                 }
                 _ => break,
             }
@@ -255,7 +257,9 @@ impl Client {
         for _ in 0..PRINTF_PIECES_MAX {
             // An error is found again by the caller that asked for the synchronisation.
             match self.call(&PrintfDrain { standard: standard::OUTPUT }) {
-                Ok(text) if !text.bytes.is_empty() => write_to(libc::STDOUT_FILENO, &text.bytes),
+                Ok(text) if !text.bytes.is_empty() => {
+                    write_to(rustix::stdio::stdout(), &text.bytes)
+                }
                 _ => break,
             }
         }
@@ -263,21 +267,15 @@ impl Client {
 }
 
 /// Writes bytes to the program's standard output or error, as a driver does.
-fn write_to(descriptor: libc::c_int, mut bytes: &[u8]) {
+fn write_to(file: BorrowedFd<'_>, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        // SAFETY: the buffer is readable for its length.
-        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(written) {
+        match rustix::io::write(file, bytes) {
             Ok(n) => bytes = &bytes[n.min(bytes.len())..],
-            Err(_) => match std::io::Error::last_os_error().kind() {
-                std::io::ErrorKind::Interrupted => {}
-                std::io::ErrorKind::WouldBlock => {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                // Standard output cannot be written: what the kernels print is lost, as it would
-                // be with printf.
-                _ => return,
-            },
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            // Standard output cannot be written: what the kernels print is lost, as it would be with
+            // printf.
+            Err(_) => return,
         }
     }
 }

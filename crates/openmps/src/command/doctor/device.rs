@@ -3,6 +3,7 @@
 use super::Finding;
 use super::system::obstacle_to_files;
 use crate::command::ptx::native_isa;
+use crate::device_description;
 use crate::libraries::{self, Libraries};
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
@@ -10,11 +11,10 @@ use cuda_api::attributes::{
 use cuda_api::environment::{
     CUDA_CACHE_PATH, CUDA_VISIBLE_DEVICES, OPENMPS_COMPILERS, OPENMPS_SOFT_DIR,
 };
-use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
+use cuda_api::extension::Extension;
 use cuda_api::{CUresult, DriverTable};
 use simt_jit::{Obstacle, SimdIsa};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// `CU_COMPUTEMODE_PROHIBITED`.
@@ -64,11 +64,7 @@ pub(super) fn findings() -> Vec<Finding> {
 
 /// The directory in which processes meet that share the device without a daemon.
 fn turns(extension: &Extension) -> Option<Finding> {
-    let mut device = MaybeUninit::<DeviceDescription>::zeroed();
-    // SAFETY: the place is writable and of the type that the function writes.
-    unsafe { (extension.device_describe)(0, device.as_mut_ptr()) }.ok()?;
-    // SAFETY: zeroed above; any bytes are such a value.
-    let device = unsafe { device.assume_init() };
+    let device = device_description::describe(extension, 0)?;
     let directory = CStr::from_bytes_until_nul(&device.shared_directory).ok()?.to_string_lossy();
     Some(if directory.is_empty() {
         Finding::warning(
@@ -123,11 +119,7 @@ fn compilers() -> Finding {
 
 /// Native code that is kept for later processes.
 fn code_store(extension: &Extension) -> Option<Finding> {
-    let mut store = MaybeUninit::<CodeStore>::zeroed();
-    // SAFETY: the place is writable and of the type that the function writes.
-    unsafe { (extension.device_code_store)(0, store.as_mut_ptr()) }.ok()?;
-    // SAFETY: zeroed above; any bytes are such a value.
-    let store = unsafe { store.assume_init() };
+    let store = device_description::code_store(extension, 0)?;
     let topic = "code cache";
     let directory = CStr::from_bytes_until_nul(&store.directory).ok()?.to_string_lossy();
     let size = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));

@@ -100,7 +100,7 @@ pub(super) fn table(
                 "server {server}: {process} alone, whose kernels run for long; servers take turns"
             ));
         }
-        if let Some(process) = server.quarantine {
+        if let Some(process) = server.candidate {
             let server = server.pid;
             lines.push(format!("server {server}: {process} alone, which may have caused a fault"));
         }
@@ -148,7 +148,7 @@ fn of_faults(faults: &[Fault]) -> Vec<String> {
         let Fault { pid, ago_s, error, .. } = fault;
         // A device's assertion may be of any length, over several lines: all of it is in the JSON.
         let [command, why] = [&fault.command, &fault.why].map(|text| first_part(text));
-        let what = match fault.is_culprit {
+        let what = match fault.is_faulting {
             true => "has",
             false => "may have caused",
         };
@@ -422,7 +422,7 @@ mod tests {
                 clients,
                 context: None,
                 isolates: None,
-                quarantine: None,
+                candidate: None,
                 error: None,
             }],
         };
@@ -574,7 +574,7 @@ mod tests {
             state: "STANDBY".to_owned(),
             devices: vec![device(bytes)],
             isolates: None,
-            quarantine: None,
+            candidate: None,
             error: None,
             ..report.servers[0].clone()
         };
@@ -598,7 +598,7 @@ mod tests {
             ago_s,
             pid,
             command: "./bad \u{1b}[2J".into(),
-            is_culprit: pid == 5,
+            is_faulting: pid == 5,
             error: "CUDA_ERROR_ILLEGAL_ADDRESS".into(),
             why: "under way were its kernels write_word".into(),
             ..Fault::default()
@@ -606,7 +606,7 @@ mod tests {
         now.report.faults = vec![fault(9, LATELY_S)];
         assert_eq!(table(&now, None, 0, None).lines.len(), 1, "that is long ago");
         now.report.faults.extend([7, 6, 6, 6, 5].map(|pid| fault(pid, 12)));
-        now.report.servers[0].quarantine = Some(6);
+        now.report.servers[0].candidate = Some(6);
         let lines = table(&now, None, 0, None).lines;
         assert!(lines[0].ends_with("6 alone, which may have caused a fault"), "{lines:?}");
         assert_eq!(lines[1], "1 more faults in --json");

@@ -42,8 +42,8 @@ pub struct Connection {
     pub left: bool,
     /// It ended in the middle of work.
     pub rough: bool,
-    /// The client is told once that work was lost.
-    told: bool,
+    /// That work was lost is to be reported to the program once.
+    to_report: bool,
 }
 
 impl Connection {
@@ -60,7 +60,7 @@ impl Connection {
             sticky: false,
             left: false,
             rough: false,
-            told: false,
+            to_report: false,
         }
     }
 
@@ -181,8 +181,8 @@ pub struct Client {
     /// A kernel that faults was posted, and nothing was said of it.
     owed: bool,
     bad_left: u32,
-    pub told: u32,
-    /// A connection ended in the middle of work since the program was told.
+    pub reports: u32,
+    /// A connection ended in the middle of work since the last report.
     rough: bool,
     /// It may have caused a fault, and was not alone yet.
     pub candidate: bool,
@@ -228,7 +228,7 @@ impl Client {
             downloads: Vec::new(),
             owed: false,
             bad_left: random.between(1, 2) as u32,
-            told: 0,
+            reports: 0,
             rough: false,
             candidate: false,
             has_faulted: false,
@@ -294,7 +294,7 @@ impl World {
         self.wake_owner(connection);
     }
 
-    /// A client is told why there is no server.
+    /// A client learns why there is no server.
     pub fn refuse(&mut self, connection: usize, obstacle: Obstacle) {
         self.connections[connection].refused = Some(obstacle);
         self.wake_owner(connection);

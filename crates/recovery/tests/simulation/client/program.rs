@@ -184,13 +184,13 @@ impl World {
         marks.iter().for_each(|mark| of.waited_for(*mark));
         of.fresh = 0;
         of.phase = Phase::Thinking;
-        if std::mem::take(&mut self.connections[current].told) {
-            of.told += 1;
+        if std::mem::take(&mut self.connections[current].to_report) {
+            of.reports += 1;
             of.owed = false;
             if !of.rough {
                 return self.fail(format!("client {client} has lost work by a planned end"));
             }
-            self.note(|| format!("client {client} is told, and catches it"));
+            self.note(|| format!("client {client} gets the report, and catches it"));
             self.clients[client].pending.clear();
             return self.wait_for_all(client, Why::Catch);
         }

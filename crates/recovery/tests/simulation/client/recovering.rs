@@ -128,8 +128,9 @@ impl World {
         }
         let lost = of.current.replace(connection);
         of.replaced.extend(lost);
-        // What the program was not told yet it is told by this one.
-        self.connections[connection].told = lost.is_some_and(|lost| self.connections[lost].told);
+        // What was not reported to the program yet is reported by this one.
+        self.connections[connection].to_report =
+            lost.is_some_and(|lost| self.connections[lost].to_report);
         let of = &mut self.clients[client];
         of.producer = Some(Producer::new(ring, SpinPolicy::NONE));
         let until_us = now_us + self.random.between(100, 8_000);
@@ -164,7 +165,7 @@ impl World {
                     progress.lose();
                     self.connections[current].words[slot] = progress.completed() as u32;
                 }
-                self.connections[current].told = true;
+                self.connections[current].to_report = true;
                 self.note(|| format!("client {client} has lost work"));
                 self.live(client, 0);
             }

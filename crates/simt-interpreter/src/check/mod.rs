@@ -344,12 +344,11 @@ fn access(
 }
 
 /// Keeps account of the access that comes next: `d` holds its bytes and its kind.
-unsafe fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    // SAFETY: the decoder gave the address and the guard of the access that follows.
-    let (m, a) = unsafe { (active(machine, ins), addresses(machine, ins)) };
-    let bytes = u64::from(ins.d[0]);
-    let kind = Kind::of(ins.d[1]);
+    let (m, a) = (active(machine, ins), addresses(machine, ins));
+    let bytes = u64::from(ins.d[0].number());
+    let kind = Kind::of(ins.d[1].number());
     for lane in lanes(m) {
         if let Some(place) = place(machine, account, space_of(ins), a[lane as usize], bytes) {
             access(machine, account, (ins.line, lane), place, kind, Follow::Lane);
@@ -359,9 +358,9 @@ unsafe fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
 }
 
 /// Says how the accesses of the instruction that comes next are to be followed.
-unsafe fn follow(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn follow(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let all = [Follow::No, Follow::Lane, Follow::Combine, Follow::Ordered];
-    machine.followed = (all[ins.d[0] as usize % all.len()], ins.line);
+    machine.followed = (all[ins.d[0].number() as usize % all.len()], ins.line);
     Step::Next
 }
 
@@ -512,12 +511,12 @@ fn tell_register(machine: &HandlerContext<'_>, (line, lane): (u32, u32), verb: &
 }
 
 /// The warp's lanes have run something together.
-unsafe fn together(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
+fn together(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::met)
 }
 
 /// What the warp did before is ordered before what others do when they see it.
-unsafe fn release(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
+fn release(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::released)
 }
 

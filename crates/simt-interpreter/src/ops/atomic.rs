@@ -86,7 +86,7 @@ struct Atom<O, const RETURNS: bool>(PhantomData<O>);
 
 impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: by contract; `each_lane` checks what `O::run` asks for.
         unsafe { each_lane(machine, ins, RETURNS, |_, at, b, c| O::run(at, b, c)) }
     }
@@ -97,7 +97,7 @@ struct AddGeneric<const RETURNS: bool>;
 
 impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: as in `Atom`.
         unsafe {
             each_lane(machine, ins, RETURNS, |machine, at: *mut u8, b, c| {
@@ -113,40 +113,29 @@ impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
 
 /// Calls `update` with the place of each lane's word and its two operands; the old values are the
 /// results.
-///
-/// # Safety
-/// The decoder gave an address register and registers of `W`. A place is aligned and may be read and
-/// written.
 #[inline(always)]
-unsafe fn each_lane<W: Copy>(
+fn each_lane<W: Lane>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     returns: bool,
     update: impl Fn(&HandlerContext<'_>, *mut u8, W, W) -> W,
 ) -> Step {
-    // SAFETY: by contract. `locate` checked every active lane's word for both reading and
-    // writing.
-    unsafe {
-        let m = active(machine, ins);
-        if m == 0 {
-            return Step::Next;
-        }
-        let bytes = size_of::<W>();
-        let mut pointers = [0u64; WARP_LANES];
-        match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
-            Ok(found) => found.point(&mut pointers, bytes),
-            Err(step) => return step,
-        }
-        let register = |machine: &HandlerContext<'_>, offset: u32, lane: u32| {
-            machine.regs.add(offset as usize).cast::<W>().add(lane as usize)
-        };
-        for lane in lanes(m) {
-            let b = register(machine, ins.a[1], lane).read();
-            let c = register(machine, ins.a[2], lane).read();
-            let old = update(machine, pointers[lane as usize] as *mut u8, b, c);
-            if returns {
-                register(machine, ins.d[0], lane).write(old);
-            }
+    let m = active(machine, ins);
+    if m == 0 {
+        return Step::Next;
+    }
+    let bytes = size_of::<W>();
+    let mut pointers = [0u64; WARP_LANES];
+    match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
+        Ok(found) => found.point(&mut pointers, bytes),
+        Err(step) => return step,
+    }
+    for lane in lanes(m) {
+        let b = machine.regs.lane(ins.a[1], lane);
+        let c = machine.regs.lane(ins.a[2], lane);
+        let old = update(machine, pointers[lane as usize] as *mut u8, b, c);
+        if returns {
+            machine.regs.set_lane(ins.d[0], lane, old);
         }
     }
     Step::Next

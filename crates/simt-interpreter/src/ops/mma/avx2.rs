@@ -83,16 +83,7 @@ fn add<const SPREAD: i32>(a: &[__m256; 4], columns: [__m256; 2], sums: &mut [[__
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
-    // SAFETY: by contract; a register is four vectors of eight lanes.
-    let load = |i: usize| unsafe {
-        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<__m256i>();
-        [
-            _mm256_loadu_si256(at),
-            _mm256_loadu_si256(at.add(1)),
-            _mm256_loadu_si256(at.add(2)),
-            _mm256_loadu_si256(at.add(3)),
-        ]
-    };
+    let load = |i: usize| machine.regs.read::<__m256i, 4>(o.operand(machine, i));
     let mut b = [[[_mm256_setzero_ps(); 2]; 4]; SLICES_MAX];
     for group in 0..o.groups {
         let register = load(o.b() + group);
@@ -141,18 +132,11 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
             // SAFETY: `lanes` are eight.
             unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), *sum) };
         }
-        // SAFETY: by contract.
-        unsafe { write_some(machine, o, m, &mut lanes) };
+        write_some(machine, o, m, &mut lanes);
         return;
     }
     for (i, sums) in d.into_iter().flatten().enumerate() {
-        for (part, sum) in sums.into_iter().enumerate() {
-            // SAFETY: by contract; a register is four vectors of eight lanes.
-            unsafe {
-                let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
-                _mm256_storeu_ps(at.add(8 * part), sum);
-            }
-        }
+        machine.regs.write(o.operand(machine, i), sums);
     }
 }
 

@@ -78,11 +78,7 @@ fn add<const J: usize, const SPREAD: i32>(
 #[target_feature(enable = "avx512f")]
 unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
-    // SAFETY: by contract; a register is two vectors of 16 lanes.
-    let load = |i: usize| unsafe {
-        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<i32>();
-        [_mm512_loadu_epi32(at), _mm512_loadu_epi32(at.add(16))]
-    };
+    let load = |i: usize| machine.regs.read::<__m512i, 2>(o.operand(machine, i));
     let mut sums = [[_mm512_setzero_ps(); 2]; 4];
     for (i, sum) in sums.iter_mut().enumerate() {
         let [low, high] = load(o.c() + i);
@@ -116,17 +112,11 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
             // SAFETY: `d` is 16 lanes.
             unsafe { _mm512_storeu_ps(d.as_mut_ptr(), *sum) };
         }
-        // SAFETY: by contract.
-        unsafe { write_some(machine, o, m, &mut d) };
+        write_some(machine, o, m, &mut d);
         return;
     }
     for (i, sum) in sums.into_iter().enumerate() {
-        // SAFETY: by contract; a register is two vectors of 16 lanes.
-        unsafe {
-            let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
-            _mm512_storeu_ps(at, sum[0]);
-            _mm512_storeu_ps(at.add(16), sum[1]);
-        }
+        machine.regs.write(o.operand(machine, i), sum);
     }
 }
 

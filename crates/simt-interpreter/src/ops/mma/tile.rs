@@ -12,11 +12,8 @@ use crate::ops::mma::{W, together, write_lanes};
 const ROW_BYTES: usize = 16;
 
 /// Row addresses of `count` matrices, checked.
-///
-/// # Safety
-/// The instruction is an access with an address register as its tag says.
 #[inline(always)]
-unsafe fn rows(
+fn rows(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     count: usize,
@@ -24,8 +21,7 @@ unsafe fn rows(
 ) -> Result<[u64; W], Step> {
     let lanes = u32::MAX >> (W - 8 * count);
     let mut pointers = [0; W];
-    // SAFETY: by contract.
-    let found = unsafe { locate(machine, ins, lanes, ROW_BYTES as u64, write, &mut pointers) }?;
+    let found = locate(machine, ins, lanes, ROW_BYTES as u64, write, &mut pointers)?;
     found.point(&mut pointers, ROW_BYTES);
     Ok(pointers)
 }
@@ -45,7 +41,7 @@ struct Load<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Load<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` results of 32 bits; `rows`
         // checked 16 bytes for each row that is read.
         unsafe {
@@ -73,7 +69,7 @@ struct Store<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` values of 32 bits; `rows`
         // checked 16 bytes for each row that is written.
         unsafe {
@@ -85,7 +81,7 @@ impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE>
                 Err(step) => return step,
             };
             for i in 0..COUNT {
-                let matrix = read::<u32, W>(machine, ins.a[1 + i]).0;
+                let matrix = read::<u32, W>(machine, ins.a[1 + i]);
                 let matrix = if TRANSPOSE { transposed(matrix) } else { matrix };
                 for (row, words) in matrix.chunks_exact(4).enumerate() {
                     let to = rows[8 * i + row] as *mut [u32; 4];
@@ -100,17 +96,14 @@ impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE>
 struct Transpose;
 
 impl Body for Transpose {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two 32-bit registers.
-        unsafe {
-            match together(machine, ins) {
-                Ok(m) => {
-                    let matrix = transposed(read::<u32, W>(machine, ins.a[0]).0);
-                    write_lanes(machine, ins.d[0], m, matrix);
-                    Step::Next
-                }
-                Err(step) => step,
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        match together(machine, ins) {
+            Ok(m) => {
+                let matrix = transposed(read::<u32, W>(machine, ins.a[0]));
+                write_lanes(machine, ins.d[0], m, matrix);
+                Step::Next
             }
+            Err(step) => step,
         }
     }
 }

@@ -31,7 +31,7 @@ struct Product<V, const FORMAT: u8>(PhantomData<V>);
 
 impl<V: Vectors, const FORMAT: u8> Body for Product<V, FORMAT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
         // and chose this handler for a processor with the instructions.
         unsafe {

@@ -14,40 +14,25 @@ use simt::runtime::texture::Descriptor;
 type Channels = [[u32; WARP_LANES]; 4];
 
 /// Reads for the lanes in `m`; those that are left to be read one by one.
-///
-/// # Safety
-/// As the handler's, whose instruction this is; the processor is a `target`.
-pub(super) unsafe fn read(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    target: Target,
-    m: u32,
-) -> u32 {
+pub(super) fn read(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
     // An account is kept lane by lane.
     if machine.check.is_some() || m == 0 {
         return m;
     }
     if memory::is_formula(ins) {
-        // SAFETY: by contract the first source is one value.
-        return unsafe {
+        return {
             let handle = super::handle(machine, ins, 0);
             group(machine, ins, target, handle, m, true).unwrap_or(m)
         };
     }
-    // SAFETY: by contract.
-    unsafe { several(machine, ins, target, m) }
+    several(machine, ins, target, m)
 }
 
 /// As [`read`], of an object a lane.
-///
-/// # Safety
-/// As [`read`].
 #[inline(never)]
-unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
-    // SAFETY: by contract the first source is a register of 64 bits.
-    let handles = unsafe { &*machine.regs.add(ins.a[0] as usize).cast::<[u64; WARP_LANES]>() };
+fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
+    let handles = machine.regs.read::<u64, WARP_LANES>(ins.a[0]);
     // Several objects: all can be read so, or none is.
-    let handles = *handles;
     let mut left = m;
     for run in [false, true] {
         left = 0;
@@ -56,8 +41,7 @@ unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m
             let handle = handles[rest.trailing_zeros() as usize];
             let these = lanes(rest).filter(|lane| handles[*lane as usize] == handle);
             let these = these.fold(0, |these, lane| these | 1 << lane);
-            // SAFETY: by contract.
-            match unsafe { group(machine, ins, target, handle, these, run) } {
+            match group(machine, ins, target, handle, these, run) {
                 Some(wild) => left |= wild,
                 None => return m,
             }
@@ -69,11 +53,8 @@ unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m
 
 /// Reads one object for the lanes in `m`, or only sees whether it can, if not `run`; the lanes
 /// that are left. `None`, and nothing has been written, if it must be read lane by lane.
-///
-/// # Safety
-/// As [`read`]; all lanes have the handle.
 #[inline(always)]
-unsafe fn group(
+fn group(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     target: Target,
@@ -84,8 +65,7 @@ unsafe fn group(
     let at = descriptor_address(machine, ins, handle)?;
     let object = at.cast::<plan::Bytes>();
     let op = super::decoded(ins.imm);
-    // SAFETY: by contract.
-    let request = unsafe { request(machine, ins, Shape::of(op), m) };
+    let request = request(machine, ins, Shape::of(op), m);
     let of_one = |plan: &plan::Plan| {
         if plan.levels > 1 {
             return Some((true, m));
@@ -110,12 +90,8 @@ fn may_read(machine: &mut HandlerContext<'_>, ins: &Ins, plan: &plan::Plan) -> O
 }
 
 /// Where the instruction's operands and results are.
-///
-/// # Safety
-/// The decoder gave operands and results as the shape says.
-unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
-    // SAFETY: by contract registers lie in the file.
-    let at = |offset: u32| unsafe { machine.regs.add(offset as usize).cast::<u32>() };
+fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
+    let at = |operand| machine.regs.pointer::<u32>(operand);
     // Of axes that it does not have, a place that is not read.
     let axis = |axis: usize| at(ins.a[shape.first + axis]).cast_const();
     Request {
@@ -131,11 +107,8 @@ unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32)
 
 /// Reads an object of several levels: of each level the lanes that want it, of two if they are
 /// blended.
-///
-/// # Safety
-/// As [`group`]; the request is the instruction's.
 #[inline(never)]
-unsafe fn with_levels(
+fn with_levels(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (target, object): (Target, &plan::Bytes),
@@ -147,8 +120,7 @@ unsafe fn with_levels(
     let blends = d.blends_levels && sample::floats(&d, op) && !op.integer;
     let (mut numbers, mut weights) = ([0u8; WARP_LANES], [0f32; WARP_LANES]);
     for lane in lanes(request.mask) {
-        // SAFETY: by contract.
-        let point: Point = unsafe { super::point(machine, ins, op, lane) };
+        let point: Point = super::point(machine, ins, op, lane);
         let i = lane as usize;
         (numbers[i], weights[i]) = sample::levels(&d, point.level, blends);
     }

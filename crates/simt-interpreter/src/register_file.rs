@@ -3,7 +3,7 @@
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{__m256, __m256i, __m512, __m512i};
+use std::arch::x86_64::{__m128i, __m256, __m256i, __m512, __m512i};
 
 /// Alignment of vector registers: a cache line, so that no access splits one.
 pub(crate) const FILE_ALIGN: usize = 64;
@@ -58,10 +58,10 @@ impl Operand {
     }
 }
 
-/// Plain data of a lane.
+/// Plain data of a lane, or of several.
 ///
 /// # Safety
-/// Every bit pattern is a value.
+/// Every bit pattern is a value, and every byte is part of it.
 pub(crate) unsafe trait Lane: Copy {
     /// The value whose first bytes these are.
     #[inline(always)]
@@ -80,9 +80,19 @@ macro_rules! lanes {
     };
 }
 lanes! { u8 i8 u16 i16 u32 i32 u64 i64 u128 f32 f64 }
+// SAFETY: there is nothing between its elements.
+unsafe impl<T: Lane, const N: usize> Lane for [T; N] {}
 // Several lanes at a time.
 #[cfg(target_arch = "x86_64")]
-lanes! { __m256i __m256 __m512i __m512 }
+lanes! { __m128i __m256i __m256 __m512i __m512 }
+
+/// The same bits as another type.
+#[inline(always)]
+pub(crate) fn recast<A: Lane, B: Lane>(bits: A) -> B {
+    const { assert!(size_of::<A>() == size_of::<B>()) };
+    // SAFETY: both are plain data of one size.
+    unsafe { std::mem::transmute_copy(&bits) }
+}
 
 /// The registers of the function that runs.
 ///
@@ -128,6 +138,15 @@ impl Registers {
         const { assert!(size_of::<[T; N]>() <= REGISTER_BYTES_MAX) };
         // SAFETY: as in `read`.
         unsafe { self.0.add(at.0 as usize).cast::<[T; N]>().write_unaligned(lanes) }
+    }
+
+    /// Reads the lanes of 4 bytes from a number on that make a vector.
+    #[inline(always)]
+    pub(crate) fn vector<V: Lane>(self, at: Operand, first: usize) -> V {
+        const { assert!(4 * WARP_LANES + size_of::<V>() <= REGISTER_BYTES_MAX) };
+        let behind = first % WARP_LANES * 4;
+        // SAFETY: as in `read`.
+        unsafe { self.0.add(at.0 as usize + behind).cast::<V>().read_unaligned() }
     }
 
     /// Reads one lane of a register.

@@ -3,10 +3,10 @@
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::atomic::{self, Operation, Visitor};
+use crate::ops::atomic::{self, Cell, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
 use crate::ops::mbarrier;
-use crate::ops::memory::{self, Checked, addresses, lanes, locate, space_of};
+use crate::ops::memory::{self, Checked, addresses, lanes, locate_lanes, space_of};
 use simt::ir::op::{BulkCopy, BulkPart};
 use simt::ir::vector::WINDOW_BYTES;
 use simt::kernel::{FaultKind, WARP_LANES};
@@ -25,13 +25,10 @@ impl<M: Lane> Body for LoadPrefix<M> {
         let whole = lanes(m)
             .filter(|lane| bytes[*lane as usize] as usize >= full)
             .fold(0, |whole, lane| whole | 1u32 << lane);
-        let mut pointers = [0u64; WARP_LANES];
-        if whole != 0 {
-            match locate(machine, ins, whole, full as u64, false, &mut pointers) {
-                Ok(found) => found.point(&mut pointers, full),
-                Err(step) => return step,
-            }
-        }
+        let found = match locate_lanes(machine, ins, whole, full as u64, false) {
+            Ok(found) => found,
+            Err(step) => return step,
+        };
         let from = addresses(machine, ins);
         for lane in lanes(m) {
             let value = match bytes[lane as usize] as usize {
@@ -42,8 +39,11 @@ impl<M: Lane> Body for LoadPrefix<M> {
                         Err(kind) => return machine.fail(lane, kind),
                     }
                 }
-                // SAFETY: `locate` checked the lanes of `whole`.
-                _ => unsafe { (pointers[lane as usize] as *const M).read_unaligned() },
+                _ => {
+                    let mut value = [0; 16];
+                    found.of(lane).copy_to(&mut value);
+                    M::of_bytes(&value)
+                }
             };
             machine.regs.set_lane(ins.d[0], lane, value);
         }
@@ -99,17 +99,15 @@ impl Transfer for Replace {
 pub(crate) struct Combine<O>(PhantomData<O>);
 
 impl<O: Operation> Combine<O> {
-    /// Combines the elements of `bytes` with those at `to`.
+    /// Combines the elements of `bytes` with those at `to`, which is aligned to these.
     pub(crate) fn with(to: Checked, bytes: &[u8]) {
         let size = size_of::<O::Word>();
         for (i, element) in bytes.chunks_exact(size).enumerate() {
-            let to = to.part(i * size..(i + 1) * size);
-            assert!(to.holds::<O::Word>(), "an element");
+            let Some(to) = Cell::of(to.part(i * size..(i + 1) * size)) else { return };
             let mut value = [0; 16];
             value[..size].copy_from_slice(element);
             let value = O::Word::of_bytes(&value);
-            // SAFETY: it is aligned and can be written.
-            unsafe { O::run(to.pointer(), value, value) };
+            O::run(to, value, value);
         }
     }
 }

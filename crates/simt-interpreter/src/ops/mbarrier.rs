@@ -2,29 +2,20 @@
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
+use crate::ops::atomic::{Cell, Word};
 use crate::ops::map::{Body, Rare, Target, active, versions, write_pred};
 use crate::ops::memory::{self, Checked, addresses, lanes, space_of};
 use simt::ir::op::MbarrierOp;
 use simt::kernel::FaultKind;
 use simt::runtime::mbarrier::State;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Bytes of an object, and its alignment.
 const BYTES: u64 = 8;
 
 /// Replaces the state at `at`; returns the one before.
 fn replace(at: Checked, f: impl Fn(State) -> State) -> State {
-    assert!(at.holds::<u64>(), "an mbarrier in shared memory");
-    // SAFETY: it is an aligned word that can be written; other threads of the device change it only in
-    // this way.
-    let word = unsafe { AtomicU64::from_ptr(at.pointer().cast()) };
-    let mut old = word.load(SeqCst);
-    loop {
-        match word.compare_exchange_weak(old, f(State(old)).0, SeqCst, SeqCst) {
-            Ok(_) => return State(old),
-            Err(now) => old = now,
-        }
-    }
+    let cell = Cell::of(at).expect("an mbarrier in memory that can be written");
+    State(u64::update(cell, |old| f(State(old)).0))
 }
 
 /// The state at `at`.

@@ -27,7 +27,7 @@ mod wide;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Lane, Rare, Target, active, versions};
-use crate::ops::memory::{self, lanes};
+use crate::ops::memory::{self, Checked, lanes};
 use crate::ops::texture::sample::Point;
 use simt::ir::op::{Space, TextureLevel, TextureOp, TextureQuery};
 use simt::kernel::FaultKind;
@@ -103,15 +103,10 @@ fn decoded(imm: i64) -> TextureOp {
 }
 
 /// Where an object is that can be read as a whole; `None` also for what is no place for one.
-fn descriptor_address(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    handle: u64,
-) -> Option<*const u8> {
+fn descriptor_address(machine: &mut HandlerContext<'_>, ins: &Ins, handle: u64) -> Option<Checked> {
     let aligned = handle.is_multiple_of(Descriptor::ALIGN);
     let bytes = Descriptor::BYTES as u64;
-    let found = aligned && machine.memory.allows_at(memory::site(ins), handle, bytes, false);
-    found.then_some(handle as *const u8)
+    aligned.then(|| machine.device_memory_at(memory::site(ins), handle, bytes))?
 }
 
 /// Which operands an instruction has.

@@ -110,6 +110,43 @@ impl Located {
     }
 }
 
+/// Memory of an access of several lanes that was checked.
+pub(crate) struct CheckedLanes {
+    pointers: Pointers,
+    mask: u32,
+    bytes: u64,
+    write: bool,
+}
+
+impl CheckedLanes {
+    /// That of a lane; none of a lane whose was not checked.
+    #[inline(always)]
+    pub(crate) fn of(&self, lane: u32) -> Checked {
+        if self.mask >> lane & 1 == 0 {
+            return Checked::NONE;
+        }
+        // SAFETY: `locate` checked it.
+        unsafe { Checked::new(self.pointers[lane as usize] as *mut u8, self.bytes, self.write) }
+    }
+}
+
+/// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`.
+#[inline(always)]
+pub(crate) fn locate_lanes(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    mask: u32,
+    bytes: u64,
+    write: bool,
+) -> Result<CheckedLanes, Step> {
+    let mut pointers = [0; WARP_LANES];
+    if mask != 0 {
+        locate(machine, ins, mask, bytes, write, &mut pointers)?
+            .point(&mut pointers, bytes as usize);
+    }
+    Ok(CheckedLanes { pointers, mask, bytes, write })
+}
+
 /// The addresses of an access, all lanes.
 #[inline(always)]
 pub(crate) fn addresses(machine: &HandlerContext<'_>, ins: &Ins) -> [u64; WARP_LANES] {
@@ -521,6 +558,20 @@ impl HandlerContext<'_> {
         // SAFETY: that was checked; the spaces are those of this block and warp. Shared and local memory
         // can always be written.
         Ok(unsafe { Checked::new(at, bytes, write || matches!(space, SHARED | LOCAL)) })
+    }
+
+    /// Device memory to be read, if that is allowed, by way of what an instruction was allowed lately;
+    /// nothing is said of alignment.
+    #[inline(always)]
+    pub(crate) fn device_memory_at(
+        &mut self,
+        site: usize,
+        address: u64,
+        bytes: u64,
+    ) -> Option<Checked> {
+        let allowed = self.memory.allows_at(site, address, bytes, false);
+        // SAFETY: that was checked just now.
+        allowed.then(|| unsafe { Checked::new(address as *mut u8, bytes, false) })
     }
 
     /// Device memory, if the access is allowed; nothing is said of alignment.

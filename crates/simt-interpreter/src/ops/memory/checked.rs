@@ -29,14 +29,14 @@ impl Checked {
     }
 
     /// A part of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn part(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.bytes, "of {} bytes", self.bytes);
         Self { at: self.at.wrapping_add(range.start), bytes: range.len(), ..self }
     }
 
     /// Its first bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read<const N: usize>(self) -> [u8; N] {
         let mut bytes = [0; N];
         self.part(0..N).copy_to(&mut bytes);
@@ -44,15 +44,29 @@ impl Checked {
     }
 
     /// Reads all of it into the start of `to`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [u8]) {
         assert!(self.bytes <= to.len(), "{} bytes for {}", to.len(), self.bytes);
         // SAFETY: the memory was checked, and `to` has room.
         unsafe { std::ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), self.bytes) }
     }
 
+    /// True if these bytes are there, whole words, without a call and without a copy.
+    #[inline(always)]
+    pub(crate) fn holds_words(self, bytes: &[u8]) -> bool {
+        let words = bytes.as_chunks::<8>().0;
+        assert!(8 * words.len() <= self.bytes);
+        let mut apart = 0;
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: the memory was checked.
+            let there = unsafe { self.at.cast::<u64>().add(i).read_unaligned() };
+            apart |= u64::from_ne_bytes(*word) ^ there;
+        }
+        apart == 0
+    }
+
     /// Writes all of it, from the start of `from`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_from(self, from: &[u8]) {
         assert!(self.writable && self.bytes <= from.len(), "{} of {}", from.len(), self.bytes);
         // SAFETY: the memory was checked for writing, and `from` has as much.
@@ -60,7 +74,7 @@ impl Checked {
     }
 
     /// Writes all of it from other memory, which may overlap.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy(self, from: Self) {
         assert!(self.writable && self.bytes <= from.bytes, "{} of {}", from.bytes, self.bytes);
         // SAFETY: both were checked, and `from` has as much.
@@ -68,7 +82,7 @@ impl Checked {
     }
 
     /// True if a `T` of a value's own size can be updated in place: as large, aligned and writable.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn holds<T>(self) -> bool {
         self.writable
             && self.bytes == size_of::<T>()
@@ -76,7 +90,7 @@ impl Checked {
     }
 
     /// Its size, bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bytes(self) -> usize {
         self.bytes
     }

@@ -133,9 +133,7 @@ impl SurfaceAccess {
             return None;
         }
         let at = descriptor_address(machine, ins, handle(machine, ins, 0))?;
-        // SAFETY: it was checked just now.
-        let object = unsafe { at.cast::<[u8; Descriptor::BYTES]>().read() };
-        let d = Descriptor::from_bytes(&object)?;
+        let d = Descriptor::from_bytes(&at.read())?;
         let texel = u64::from(d.texel_bytes());
         let (unit, total) = match self.channel {
             Some(_) => (texel, texel),

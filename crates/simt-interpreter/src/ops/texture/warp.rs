@@ -1,7 +1,7 @@
 //! Reads of textures by whole warps, where nothing of them can fault: the object and all of its
 //! texels may be read. Anything else is for the lanes one by one, in `sample`.
 
-use super::footprint::Request;
+use super::footprint::{Channel, Request};
 use super::{Point, Shape, descriptor_address, plan, sample};
 use crate::handler_context::{HandlerContext, Ins};
 use crate::ops::map::Target;
@@ -62,46 +62,33 @@ fn group(
     m: u32,
     run: bool,
 ) -> Option<u32> {
-    let at = descriptor_address(machine, ins, handle)?;
-    let object = at.cast::<plan::Bytes>();
+    let object = descriptor_address(machine, ins, handle)?;
     let op = super::decoded(ins.imm);
     let request = request(machine, ins, Shape::of(op), m);
     let of_one = |plan: &plan::Plan| {
         if plan.levels > 1 {
             return Some((true, m));
         }
-        may_read(machine, ins, plan)?;
-        // SAFETY: the memory may be read; operands and results are as the decoder gave them.
-        Some((false, if run { unsafe { plan.run(&request) } } else { 0 }))
+        let plan = plan.readable(machine, ins)?;
+        Some((false, if run { plan.run(&request) } else { 0 }))
     };
-    // SAFETY: that the object can be read was checked just now.
-    let (levels, left) = unsafe { plan::with(target, object, ins.imm, 0, of_one) }??;
+    let (levels, left) = plan::with(target, object, ins.imm, 0, of_one)??;
     if !levels {
         return Some(left);
     }
-    // SAFETY: as above.
-    unsafe { with_levels(machine, ins, (target, &object.read()), op, &request, run) }
-}
-
-/// `None` unless all texels of a plan may be read.
-fn may_read(machine: &mut HandlerContext<'_>, ins: &Ins, plan: &plan::Plan) -> Option<()> {
-    let (start, bytes) = plan.memory();
-    machine.memory.allows_at(memory::site(ins) + 1, start, bytes, false).then_some(())
+    with_levels(machine, ins, (target, &object.read()), op, &request, run)
 }
 
 /// Where the instruction's operands and results are.
-fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
-    let at = |operand| machine.regs.pointer::<u32>(operand);
-    // Of axes that it does not have, a place that is not read.
-    let axis = |axis: usize| at(ins.a[shape.first + axis]).cast_const();
+fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, mask: u32) -> Request<'static> {
+    let result = |i: usize| Channel::of_register(machine.regs, ins.d[i]);
     Request {
-        axes: [axis(0), axis(1), axis(2)],
-        layer: if shape.first == 2 { at(ins.a[1]).cast_const() } else { std::ptr::null() },
-        to: [0, 1, 2, 3].map(|i| match super::is_wanted(ins, i) {
-            true => at(ins.d[i]),
-            false => std::ptr::null_mut(),
-        }),
-        mask: m,
+        registers: machine.regs,
+        // Of axes that it does not have, an operand that is not read.
+        axes: [0, 1, 2].map(|axis| ins.a[shape.first + axis]),
+        layer: (shape.first == 2).then_some(ins.a[1]),
+        to: [0, 1, 2, 3].map(|i| super::is_wanted(ins, i).then(|| result(i))),
+        mask,
     }
 }
 
@@ -113,7 +100,7 @@ fn with_levels(
     ins: &Ins,
     (target, object): (Target, &plan::Bytes),
     op: TextureOp,
-    request: &Request,
+    request: &Request<'_>,
     run: bool,
 ) -> Option<u32> {
     let d = Descriptor::from_bytes(object)?;
@@ -134,19 +121,16 @@ fn with_levels(
             let number = numbers[rest.trailing_zeros() as usize];
             let these = lanes(rest).filter(|lane| numbers[*lane as usize] == number);
             let mask = these.fold(0, |these, lane| these | 1 << lane);
-            let mut to = results.each_mut().map(|channel| channel.as_mut_ptr());
+            let mut to = results.each_mut().map(|lanes| Some(Channel::of(lanes)));
             for (to, wanted) in to.iter_mut().zip(request.to) {
-                *to = if wanted.is_null() { wanted } else { *to };
+                *to = to.filter(|_| wanted.is_some());
             }
             let part = Request { to, mask, ..*request };
             let of_level = |plan: &plan::Plan| {
-                may_read(machine, ins, plan)?;
-                // SAFETY: the memory may be read; operands are as the decoder gave them, and there
-                // is room for a warp's results.
-                Some(if run { unsafe { plan.run(&part) } } else { 0 })
+                let plan = plan.readable(machine, ins)?;
+                Some(if run { plan.run(&part) } else { 0 })
             };
-            // SAFETY: the object is a copy.
-            wild |= unsafe { plan::with(target, object, ins.imm, number + next, of_level) }??;
+            wild |= plan::with(target, object, ins.imm, number + next, of_level)??;
             rest &= !mask;
         }
     }
@@ -155,11 +139,11 @@ fn with_levels(
     }
     for lane in lanes(request.mask & !wild) {
         let i = lane as usize;
-        for (channel, to) in request.to.iter().enumerate().filter(|(_, to)| !to.is_null()) {
+        for (channel, to) in request.to.iter().enumerate() {
+            let Some(to) = to else { continue };
             let [first, second] = [&results[0], &results[1]].map(|r| r[channel][i]);
             let value = sample::between(weights[i], first, second);
-            // SAFETY: by contract results have a place a lane.
-            unsafe { to.add(i).write(value) };
+            to.set(lane, value);
         }
     }
     Some(wild)

@@ -4,7 +4,7 @@
 //! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
 //! behind them; bulk copies call [`started`] themselves.
 
-use super::{AccessLog, Kind, Place, UNIT_BYTES, note, place, tell_register};
+use super::{AccessLog, Kind, Place, UNIT_BYTES, note, place, report_register};
 use crate::check::happens_before::{Awaited, Part, Phase, Shadow};
 use crate::handler_context::{Handler, HandlerContext, Ins, RESULTS_MAX, Step};
 use crate::ops::map::{active, read};
@@ -138,7 +138,7 @@ fn written(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let barrier = (barrier != 0).then(|| address(machine, ins, 1, lane));
             (address(machine, ins, 0, lane), barrier)
         };
-        // A bad address is found by what tells the mbarrier of the bytes.
+        // A bad address is found by what notifies the mbarrier of the bytes.
         let known = mbarrier.map(|at| mbarrier::state(machine, lane, (memory::SHARED, at)));
         let mbarrier = match known {
             Some(Err(_)) => continue,
@@ -181,7 +181,7 @@ fn arrive(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         {
             let mut shadow = account.shadow();
             let warp = shadow.number(account.rank, machine.warp);
-            shadow.told((warp, lane), place, state);
+            shadow.notified((warp, lane), place, state);
         }
     }
     Step::Next
@@ -214,7 +214,7 @@ fn sum(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     };
     if let Some((lane, product)) = found {
         let verb = if touch == Touch::Read { "reads" } else { "writes" };
-        tell_register(machine, (ins.line, lane), verb, product);
+        report_register(machine, (ins.line, lane), verb, product);
     }
     Step::Next
 }

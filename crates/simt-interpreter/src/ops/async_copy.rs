@@ -214,13 +214,13 @@ impl<T: Transfer> Body for Bulk<T> {
                         T::run(to.part(at..at + 1), from.part(at..at + 1));
                     }
                 }
-                let mut told = None;
+                let mut notified = None;
                 if ins.tag & BARRIER != 0 {
                     let address = read::<u64, WARP_LANES>(machine, ins.a[3])[i];
                     let written = |state: State| state.complete(bytes as u32);
                     let address = of_block(address);
                     match mbarrier::change(machine, lane, address, written) {
-                        Ok(before) => told = Some((address, before)),
+                        Ok(before) => notified = Some((address, before)),
                         Err(kind) => return machine.fail(lane, kind),
                     }
                 }
@@ -228,7 +228,7 @@ impl<T: Transfer> Body for Bulk<T> {
                     [(FROM_SHIFT, source, false), (TO_SHIFT, of_block(target), true)]
                 {
                     let space = ins.tag >> shift & 0xff;
-                    copies::started(machine, (space, lane), (address, bytes), writes, told);
+                    copies::started(machine, (space, lane), (address, bytes), writes, notified);
                 }
             }
             machine.counters.global_bytes += bytes;

@@ -52,7 +52,7 @@ const EXPECT: u8 = 2;
 const COMPLETE: u8 = 3;
 const ARRIVE: u8 = 4;
 const DROP: u8 = 5;
-const TOLD: u8 = 6;
+const COMPLETE_IN_CLUSTER: u8 = 6;
 const TEST_STATE: u8 = 7;
 const TEST_PARITY: u8 = 8;
 
@@ -64,7 +64,7 @@ impl<const OP: u8> Body for Mbarrier<OP> {
         if m == 0 {
             return Step::Next;
         }
-        if OP == TOLD && machine.block.launch.cluster.is_none() {
+        if OP == COMPLETE_IN_CLUSTER && machine.block.launch.cluster.is_none() {
             return machine.fail(m.trailing_zeros(), FaultKind::OutsideCluster);
         }
         let at = addresses(machine, ins);
@@ -85,7 +85,7 @@ impl<const OP: u8> Body for Mbarrier<OP> {
                     copies::renewed(machine, place);
                 }
                 EXPECT => drop(replace(at, |s| s.expect(number))),
-                COMPLETE | TOLD => {
+                COMPLETE | COMPLETE_IN_CLUSTER => {
                     let before = replace(at, |s| s.complete(number));
                     copies::changed(machine, place, before);
                 }
@@ -127,7 +127,7 @@ pub(crate) fn handler(op: MbarrierOp) -> Handler {
         MbarrierOp::Invalidate => of!(INVALIDATE),
         MbarrierOp::Expect => of!(EXPECT),
         MbarrierOp::Complete => of!(COMPLETE),
-        MbarrierOp::Told => of!(TOLD),
+        MbarrierOp::CompleteInCluster => of!(COMPLETE_IN_CLUSTER),
         MbarrierOp::Arrive { drop: false } => of!(ARRIVE),
         MbarrierOp::Arrive { drop: true } => of!(DROP),
         MbarrierOp::Test { parity: false } => of!(TEST_STATE),

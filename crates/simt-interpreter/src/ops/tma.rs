@@ -195,7 +195,7 @@ impl Request {
         // Swizzling moves rows that are shorter than its period.
         let bytes = (u64::from(plan.rows) * plan.pitch).next_multiple_of(16 << map.swizzle);
         // What rows lack to their pitch is not counted.
-        let told = plan.rows.wrapping_mul(plan.elements * map.element.bytes());
+        let counted = plan.rows.wrapping_mul(plan.elements * map.element.bytes());
         let reduction = match self.copy.direction {
             TensorDirection::Reduce(op) => {
                 let combination = reduction(op, map.element);
@@ -216,7 +216,7 @@ impl Request {
             };
             let to = machine.resolve(SHARED, lane, of_block(self.shared), bytes, true)?;
             self.load(machine, &map, &plan, to)?;
-            let written = |state: State| state.complete(told);
+            let written = |state: State| state.complete(counted);
             let barrier = of_block(self.barrier);
             let before = mbarrier::change(machine, lane, barrier, written)?;
             let part = (of_block(self.shared), bytes);

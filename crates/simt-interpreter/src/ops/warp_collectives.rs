@@ -174,7 +174,7 @@ impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
 }
 
 impl<const N: usize, const MODE: u8> Vote<N, MODE> {
-    /// Tells the lanes of a group what those of its members that are here say.
+    /// Gives the lanes of a group what those of its members that are here say.
     #[inline(always)]
     fn poll(machine: &mut HandlerContext<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
         // Votes that name no lane are of those that are here.

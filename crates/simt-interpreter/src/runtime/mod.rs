@@ -49,7 +49,7 @@ impl Body for Vprintf {
                     .and_then(|format| machine.format(lane, &format, arguments))
                     .map(Some),
             };
-            // Other than C's, CUDA's printf tells the number of arguments, and -1 without a format.
+            // Other than C's, CUDA's printf gives the number of arguments, and -1 without a format.
             let result = match text {
                 Ok(Some((text, taken))) => {
                     machine.block.launch.printf.print(&text);

@@ -246,9 +246,9 @@ fn lanes_as_far_apart_as_others() {
     for (number, (bytes, body)) in BODIES.into_iter().enumerate() {
         let text = kernel(body);
         let far = FAR as i32;
-        let exit_stubs = [0, 256, -256, 8, far, -far].map(|more| (more, true));
+        let ways = [0, 256, -256, 8, far, -far].map(|more| (more, true));
         for (pattern, way) in (0..LANE_OFFSETS)
-            .flat_map(|p| exit_stubs.into_iter().chain([(0, false)]).map(move |w| (p, w)))
+            .flat_map(|p| ways.into_iter().chain([(0, false)]).map(move |w| (p, w)))
         {
             let places = places(pattern, bytes);
             let interpreted = run(Set::Interpreted, &text, &places, way);

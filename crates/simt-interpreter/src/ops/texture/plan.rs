@@ -264,7 +264,7 @@ pub(super) fn with<R>(
     level: u8,
     f: impl FnOnce(&Plan) -> R,
 ) -> Option<R> {
-    // By where the texels are, and what else tells plans apart that are used together.
+    // By where the texels are, and what else distinguishes plans that are used together.
     let mix = object.base() >> 8;
     let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
     let mut f = Some(f);

@@ -10,6 +10,7 @@ mod expansion;
 mod handlers;
 mod slot_coloring;
 mod spin_loops;
+mod terminators;
 
 use handlers::*;
 use slot_coloring::SharedSlots;
@@ -375,12 +376,6 @@ impl Decoder<'_> {
             Source::Mask(r) => place(r).mask.unwrap_or(0),
             Source::Imm(v) => self.constant(v, class, !scalar),
         }
-    }
-
-    /// A terminator's operand.
-    fn operand(&mut self, source: Source, class: Class) -> Operand {
-        let at = self.source(source, class, false);
-        Operand::new(at, self.file)
     }
 
     /// The class of a source, for constants.
@@ -794,44 +789,5 @@ impl Decoder<'_> {
             }
             _ => AddressForm::Register { wide },
         })
-    }
-
-    fn term(&mut self, term: &VectorTerm) -> CodeTerm {
-        let number = |t: &ir::Target| match t {
-            ir::Target::Block(id) => id.0,
-            ir::Target::Return => RETURN,
-            ir::Target::Exit => EXIT,
-        };
-        match term {
-            VectorTerm::Jump(t) => CodeTerm::Jump(number(t)),
-            VectorTerm::Branch { guard, taken, other, .. } => CodeTerm::Branch {
-                predicate: self.operand(Source::Mask(guard.reg), Class::Pred),
-                flip: if guard.negated { u32::MAX } else { 0 },
-                taken: number(taken),
-                other: number(other),
-            },
-            VectorTerm::Table { index, targets } => CodeTerm::Table {
-                index: self.word(*index),
-                targets: targets.iter().map(number).collect(),
-            },
-            VectorTerm::Call { site, next } => CodeTerm::Call { site: *site, next: *next },
-            VectorTerm::Barrier { op, barrier, count, predicate, negated, dst, next } => {
-                CodeTerm::Barrier(BarrierTerm {
-                    op: *op,
-                    barrier: self.word(*barrier),
-                    count: self.word(*count),
-                    predicate: predicate.map(|p| self.operand(p, Class::Pred)),
-                    negated: *negated,
-                    dst: dst.map(|d| d.reg),
-                    next: *next,
-                })
-            }
-            VectorTerm::Pause { next } => CodeTerm::Pause { next: *next },
-        }
-    }
-
-    fn word(&mut self, source: Source) -> Word {
-        let uniform = matches!(source, Source::Scalar(_));
-        Word { at: self.operand(source, W32), uniform }
     }
 }

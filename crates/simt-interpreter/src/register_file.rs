@@ -18,7 +18,7 @@ const REGISTER_BYTES_MAX: usize = LANE_BYTES_MAX * WARP_LANES;
 pub(crate) const SLACK_BYTES: u32 = REGISTER_BYTES_MAX as u32 + SCALAR_BYTES;
 
 /// Where an operand is in the register file of the function that the decoder works on. What it makes of
-/// it has [`SLACK_BYTES`] of the file behind it, whatever the operand's type.
+/// it has [`SLACK_BYTES`] of the file behind it, of any type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operand(u32);
 
@@ -96,7 +96,7 @@ pub(crate) fn recast<A: Lane, B: Lane>(bits: A) -> B {
 
 /// The registers of the function that runs.
 ///
-/// Accesses are safe: an operand has the slack of its function's file behind it, and whoever runs an
+/// Accesses are safe: an operand has the slack of its function's file behind it, and what runs an
 /// instruction ([`crate::handler_context::Handler`]) gives it the registers of its function.
 #[derive(Clone, Copy)]
 pub(crate) struct Registers(*mut u8);

@@ -5,7 +5,7 @@
 use super::{FileError, PAGE_BYTES, Reservation, Seals, check};
 use core::ptr::NonNull;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Mapped memory. It is unmapped when dropped; what was mapped into a [`Reservation`] goes back to
@@ -34,7 +34,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of a file, whose seals and size were checked, anywhere.
     pub(super) fn anywhere(fd: BorrowedFd<'_>, bytes: u64, protection: i32) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let base = map_unused(0, bytes, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
+        let base = super::map_unused(0, bytes, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
         Ok(Self { base, bytes, window: None })
     }
 
@@ -83,24 +83,6 @@ impl Drop for Mapping {
             }
         }
     }
-}
-
-/// Maps where nothing is mapped: at `wanted`, which is a hint but with MAP_FIXED_NOREPLACE, or anywhere.
-pub(super) fn map_unused(
-    wanted: usize,
-    bytes: usize,
-    protection: i32,
-    flags: i32,
-    fd: RawFd,
-) -> io::Result<NonNull<u8>> {
-    assert_eq!(flags & libc::MAP_FIXED, 0, "what is mapped stays");
-    let wanted = core::ptr::without_provenance_mut(wanted);
-    // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
-    let base = unsafe { libc::mmap(wanted, bytes, protection, flags, fd, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?)
 }
 
 const _: () = assert!(PAGE_BYTES.is_power_of_two());

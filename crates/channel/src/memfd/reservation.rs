@@ -56,7 +56,7 @@ impl Reservation {
         let bytes = usize::try_from(bytes).map_err(too_long)?;
         let wanted = usize::try_from(address).map_err(too_long)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag;
-        let base = super::mapping::map_unused(wanted, bytes, libc::PROT_NONE, flags, -1)?;
+        let base = super::map_unused(wanted, bytes, libc::PROT_NONE, flags, -1)?;
         let window = Arc::new(Self { base, bytes, used: Mutex::default() });
         if flag != 0 && base.as_ptr().addr() != wanted {
             // A kernel older than 4.17 takes the address for a hint; `window` is unmapped here.

@@ -331,7 +331,6 @@ pub(crate) fn write_pred_at(machine: &mut HandlerContext<'_>, ins: &Ins, at: Ope
 /// Reads a predicate, all 32 bits.
 #[inline(always)]
 pub(crate) fn read_pred(machine: &HandlerContext<'_>, at: Operand) -> u32 {
-    // SAFETY: by contract.
     machine.regs.read::<u32, 1>(at)[0]
 }
 

@@ -39,7 +39,6 @@ impl Body for Vprintf {
     fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let m = active(machine, ins);
         for lane in lanes(m) {
-            // SAFETY: as above.
             let (format, arguments) =
                 (machine.regs.lane(ins.a[0], lane), machine.regs.lane(ins.a[1], lane));
             let text = match format {

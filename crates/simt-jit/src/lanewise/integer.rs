@@ -3,31 +3,18 @@
 use crate::asm::assembler::X;
 use crate::host::{SimdIsa, host_has};
 use crate::lanewise::codes::{
-    ABS, ABS_LONG, ABS_WORDS, ADD, ADD_LONG, ADD_WORDS, AND, AND_LONG, DIV_F32, DOWN, DOWN_BY,
-    DOWN_BY_LONG, DOWN_LONG, DOWN_SIGNED, DOWN_SIGNED_BY, DOWN_SIGNED_BY_LONG, DOWN_SIGNED_LONG,
-    F32_OF_S32, LaneCode, MAX_S16, MAX_S32, MAX_S64, MAX_U16, MAX_U32, MAX_U64, MIN_S16, MIN_S32,
-    MIN_S64, MIN_U16, MIN_U32, MIN_U64, MUL, MUL_EVEN_S32, MUL_EVEN_U32, MUL_HIGH_S16,
-    MUL_HIGH_U16, MUL_LONG, MUL_WORDS, OR, OR_LONG, S32_CUT_F32, SUB, SUB_LONG, SUB_WORDS, UP,
-    UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, pick,
+    ABS, ABS_LONG, ABS_WORDS, ADD, ADD_LONG, ADD_SAT_S16, ADD_SAT_U16, ADD_WORDS, AND, AND_LONG,
+    DIV_F32, DOWN, DOWN_BY, DOWN_BY_LONG, DOWN_LONG, DOWN_SIGNED, DOWN_SIGNED_BY,
+    DOWN_SIGNED_BY_LONG, DOWN_SIGNED_LONG, F32_OF_S32, LaneCode, MAX_S16, MAX_S32, MAX_S64,
+    MAX_U16, MAX_U32, MAX_U64, MIN_S16, MIN_S32, MIN_S64, MIN_U16, MIN_U32, MIN_U64, MUL,
+    MUL_HIGH_S16, MUL_HIGH_U16, MUL_LONG, MUL_WORDS, OR, OR_LONG, S32_CUT_F32, SUB, SUB_LONG, UP,
+    UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, add, even_products, pick, subtract,
 };
 use crate::lanewise::convert;
 use crate::lanewise::isa::VectorIsa;
-use iced_x86::{Code, Register};
+use iced_x86::Register;
 use simt::ir::op::{IntOp, IntType, Width};
 use simt::ir::vector::{Source, VectorInst};
-
-const ADD_SAT_S16: LaneCode =
-    LaneCode::new(Code::EVEX_Vpaddsw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddsw_ymm_ymm_ymmm256);
-const ADD_SAT_U16: LaneCode =
-    LaneCode::new(Code::EVEX_Vpaddusw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddusw_ymm_ymm_ymmm256);
-
-fn add(w: Width) -> LaneCode {
-    if w == Width::W16 { ADD_WORDS } else { pick(w, ADD, ADD_LONG) }
-}
-
-fn subtract(w: Width) -> LaneCode {
-    if w == Width::W16 { SUB_WORDS } else { pick(w, SUB, SUB_LONG) }
-}
 
 /// Operations that are one instruction of two operands, in one set at least.
 fn binary(op: IntOp, ty: IntType) -> Option<LaneCode> {
@@ -277,10 +264,6 @@ fn wide_product<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
         i.free(b);
         with_sum(i, inst, piece, a, (of.op == IntOp::MadWide).then_some(Width::W64));
     }
-}
-
-fn even_products(signed: bool) -> LaneCode {
-    if signed { MUL_EVEN_S32 } else { MUL_EVEN_U32 }
 }
 
 /// Puts a product, or its sum with the third source.

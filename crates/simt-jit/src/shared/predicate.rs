@@ -1,7 +1,6 @@
 //! Predicates: `setp` and predicate logic; a bit a lane, in the register file.
 
 use crate::asm::assembler::{Label, X};
-use crate::avx512::isa::Zmm;
 use crate::frame_layout::{A, C, D, K1, K3, MASK, Z0, Z1};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
@@ -316,7 +315,7 @@ impl Compiler<'_> {
         }
         let Some(form) = compare::form(compare, ty) else { return };
         self.in_pair = None;
-        Zmm::with(self, inst, |i| form.make(i, inst));
+        self.compare_pieces(inst, form);
     }
 
     /// The register with f32 subnormals made zero, in `scratch`.

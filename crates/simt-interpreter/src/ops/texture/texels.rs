@@ -153,7 +153,7 @@ struct Texture {
 }
 
 impl Texture {
-    /// The same, so many bytes behind.
+    /// The same, a number of bytes behind.
     #[inline(always)]
     fn behind(self, bytes: usize) -> Self {
         Self { base: self.base.wrapping_add(bytes) }

@@ -141,6 +141,7 @@ impl Registers {
     }
 
     /// Reads the lanes of 4 bytes from a number on that make a vector.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for vectors of x86-64"))]
     #[inline(always)]
     pub(crate) fn vector<V: Lane>(self, at: Operand, first: usize) -> V {
         const { assert!(4 * WARP_LANES + size_of::<V>() <= REGISTER_BYTES_MAX) };

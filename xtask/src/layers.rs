@@ -78,13 +78,13 @@ const LAYERS: &[(&str, &[Layer])] = &[
         "simt-interpreter",
         &[
             layer("time_slice", &[]),
-            layer("processor", &[]),
             layer("register_file", &[]),
+            layer("processor", &["register_file"]),
             // Handlers see the block that their warp is in, and what checks keep of it.
-            layer("handler_context", &["check", "ops", "run"]),
+            layer("handler_context", &["check", "ops", "register_file", "run"]),
             layer("ops", &["check", "handler_context", "processor", "register_file", "run"]),
             layer("runtime", &["handler_context", "ops"]),
-            layer("check", &["handler_context", "ops"]),
+            layer("check", &["handler_context", "ops", "register_file"]),
             layer(
                 "decode",
                 &["check", "handler_context", "ops", "register_file", "runtime", "time_slice"],
@@ -141,6 +141,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "frame_layout",
                     "function",
                     "host",
+                    "lanewise",
                     "memory",
                     "operands",
                     "regalloc",
@@ -155,6 +156,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "frame_layout",
                     "function",
                     "host",
+                    "lanewise",
                     "memory",
                     "operands",
                     "regalloc",

@@ -157,7 +157,7 @@ fn messages() -> Vec<Line> {
     let mut kinds: BTreeMap<u16, BTreeMap<String, Line>> = BTreeMap::new();
     for message in crate::message::samples() {
         let meaning = format!("{message:?}");
-        // Variants are told apart by the names in them, outside of texts.
+        // Variants are distinguished by the names in them, outside of texts.
         let without_quotes = meaning.replace("\\\"", "");
         let shape: Vec<&str> = without_quotes
             .split('"')

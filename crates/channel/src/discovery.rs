@@ -123,8 +123,7 @@ fn in_user_namespace() -> bool {
 }
 
 fn effective_uid() -> u32 {
-    // SAFETY: asks for a number.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

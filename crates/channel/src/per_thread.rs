@@ -27,20 +27,20 @@ impl<T: Default> PerThread<T> {
     /// has used up its keys or its memory.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let key = (*self.key.get_or_init(Self::make_key))?;
-        // SAFETY: the key was made and is never deleted.
-        let mut value = unsafe { libc::pthread_getspecific(key) }.cast::<T>().cast_const();
-        if value.is_null() {
-            value = Box::into_raw(Box::<T>::default());
-            // SAFETY: as above.
-            if unsafe { libc::pthread_setspecific(key, value.cast()) } != 0 {
-                // SAFETY: it was made above, and nothing else knows of it.
-                drop(unsafe { Box::from_raw(value.cast_mut()) });
-                return None;
+        // SAFETY: the key was made and is never deleted. The value is made here, and is this thread's,
+        // which is in this call: what frees it runs at the thread's end. Others never see it.
+        let value = unsafe {
+            let mut value = libc::pthread_getspecific(key).cast::<T>().cast_const();
+            if value.is_null() {
+                value = Box::into_raw(Box::<T>::default());
+                if libc::pthread_setspecific(key, value.cast()) != 0 {
+                    drop(Box::from_raw(value.cast_mut()));
+                    return None;
+                }
             }
-        }
-        // SAFETY: the value is this thread's, which is in this call: what frees it runs at the
-        // thread's end. Others never see it, and it is only lent as shared.
-        Some(f(unsafe { &*value }))
+            &*value
+        };
+        Some(f(value))
     }
 
     fn make_key() -> Option<libc::pthread_key_t> {

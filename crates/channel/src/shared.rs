@@ -103,25 +103,25 @@ shared_word! {
 /// `source` is readable and `destination` writable for `bytes` bytes, and they do not overlap.
 #[inline]
 pub(crate) unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
-    if bytes >= processor::STRING_BYTES_MIN {
-        // SAFETY: by the caller.
-        return unsafe { processor::copy_string(source, destination, bytes) };
-    }
     let mut done = 0;
-    while bytes - done >= LINE_BYTES {
-        // SAFETY: done + 64 <= bytes, so all moves stay inside both ranges.
-        unsafe { processor::move_64(source.add(done), destination.add(done)) };
-        done += LINE_BYTES;
-    }
-    while bytes - done >= 8 {
-        // SAFETY: done + 8 <= bytes, so both moves stay inside their ranges.
-        unsafe { processor::move_8(source.add(done), destination.add(done)) };
-        done += 8;
-    }
-    while done < bytes {
-        // SAFETY: done < bytes, inside both ranges; a byte has no alignment.
-        unsafe { destination.add(done).write_volatile(source.add(done).read_volatile()) };
-        done += 1;
+    // SAFETY: by the caller; each move starts at `done`, behind which there are as many bytes as it moves
+    // in both ranges. None needs an alignment.
+    unsafe {
+        if bytes >= processor::STRING_BYTES_MIN {
+            return processor::copy_string(source, destination, bytes);
+        }
+        while bytes - done >= LINE_BYTES {
+            processor::move_64(source.add(done), destination.add(done));
+            done += LINE_BYTES;
+        }
+        while bytes - done >= 8 {
+            processor::move_8(source.add(done), destination.add(done));
+            done += 8;
+        }
+        while done < bytes {
+            destination.add(done).write_volatile(source.add(done).read_volatile());
+            done += 1;
+        }
     }
 }
 
@@ -131,18 +131,19 @@ pub(crate) unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize)
 /// As for [`copy`].
 pub(crate) unsafe fn copy_past_caches(source: *const u8, destination: *mut u8, bytes: usize) {
     let head = destination.align_offset(LINE_BYTES).min(bytes);
-    // SAFETY: head <= bytes, so it is inside both ranges.
-    unsafe { copy(source, destination, head) };
     let mut done = head;
-    while bytes - done >= LINE_BYTES {
-        // SAFETY: done + 64 <= bytes, so all moves stay inside both ranges, and the destination is at a multiple of 64.
-        unsafe { processor::move_64_past_caches(source.add(done), destination.add(done)) };
-        done += LINE_BYTES;
+    // SAFETY: head <= bytes, and each move starts at `done`, behind which there are as many bytes as it
+    // moves in both ranges; the destination is at a multiple of 64 from the head on.
+    unsafe {
+        copy(source, destination, head);
+        while bytes - done >= LINE_BYTES {
+            processor::move_64_past_caches(source.add(done), destination.add(done));
+            done += LINE_BYTES;
+        }
+        // Such writes are ordered with no others: what is announced after this must come after them.
+        processor::order_past_caches();
+        copy(source.add(done), destination.add(done), bytes - done);
     }
-    // Such writes are ordered with no others: what is announced after this must come after them.
-    processor::order_past_caches();
-    // SAFETY: done <= bytes, so the rest is inside both ranges.
-    unsafe { copy(source.add(done), destination.add(done), bytes - done) };
 }
 
 /// A cache line, bytes.

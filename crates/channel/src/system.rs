@@ -63,9 +63,9 @@ mod tests {
                 libc::_exit(i32::from(!refused));
             }
         }
-        let mut status = -1;
-        // SAFETY: the local is written.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        let child = rustix::process::Pid::from_raw(child);
+        let ended = rustix::process::waitpid(child, rustix::process::WaitOptions::empty()).unwrap();
+        let status = ended.unwrap().1.as_raw();
         assert_eq!(status, 0, "ended by a signal, or files were made");
     }
 

@@ -41,10 +41,11 @@ impl Protects {
 /// A descriptor that protects such pages; `None` if the kernel offers this process none.
 pub fn open(protects: Protects) -> Option<OwnedFd> {
     let open = |flags: libc::c_int| {
-        // SAFETY: a plain system call.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | flags) };
-        // SAFETY: a descriptor that was just made for us.
-        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+        // SAFETY: a plain system call, and a descriptor that it has just made for us.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | flags);
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd as i32))
+        }
     };
     // Without privileges the kernel holds up the program's own writes only; its own on the program's
     // behalf (a read into the pages by another thread) fail meanwhile.

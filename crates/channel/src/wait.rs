@@ -370,8 +370,13 @@ pub fn sleep(word: SharedU32<'_>, expected: u32, timeout: Option<Duration>) -> W
 
 /// Wakes all threads that sleep on the word.
 pub fn wake(word: SharedU32<'_>) {
-    // SAFETY: FUTEX_WAKE only takes the address as a key; the word is mapped while `word` lives.
-    unsafe { libc::syscall(libc::SYS_futex, word.address(), libc::FUTEX_WAKE, i32::MAX) };
+    wake_at(word.address() as u64);
+}
+
+/// Wakes all threads that sleep on the word at an address, of a page that may have gone.
+pub fn wake_at(address: u64) {
+    // SAFETY: FUTEX_WAKE only takes the address as a key.
+    unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// True if a counter that wraps has come to `value`: they are less than 2^31 apart, as they must
@@ -425,7 +430,7 @@ pub fn wait_until_reached<E>(
 }
 
 /// When a waiter looks again whether its peer lives: once a period. A sleep's timeout alone does not
-/// tell: where signals come faster than that, none ever passes.
+/// show it: where signals come faster than that, none ever passes.
 #[derive(Debug)]
 pub struct Liveness {
     looked: Instant,
@@ -538,13 +543,12 @@ pub fn sleep_precisely() {
 
 /// While it lives, this thread's sleeps end when they should: Linux lets them take 50 us more.
 struct FineTimer {
-    slack_ns: libc::c_long,
+    slack_ns: u64,
 }
 
 impl FineTimer {
     fn new() -> Self {
-        // SAFETY: takes no argument and returns a value.
-        let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }.into();
+        let slack_ns = rustix::thread::current_timer_slack().unwrap_or(0);
         set_timer_slack(1);
         Self { slack_ns }
     }
@@ -559,9 +563,9 @@ impl Drop for FineTimer {
     }
 }
 
-fn set_timer_slack(ns: libc::c_long) {
-    // SAFETY: takes a value, and changes this thread's sleeps only. It cannot fail.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
+fn set_timer_slack(ns: u64) {
+    // It cannot fail.
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZero::new(ns));
 }
 
 /// A doorbell's sleeping half: sleeps on `word` while `flag` is up, so that the other side makes a
@@ -674,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn a_back_off_sees_what_no_wake_up_tells_and_ends() {
+    fn a_back_off_sees_what_no_wake_up_reports_and_ends() {
         let place = AtomicU32::new(0);
         let word = SharedU32::of(&place);
         let policy = SpinPolicy { back_off: Duration::from_millis(1), ..SpinPolicy::NONE };

@@ -88,7 +88,7 @@ impl core::fmt::Display for Values {
     }
 }
 
-/// Pipe directory of programs that are told nothing: NVIDIA's.
+/// Pipe directory of programs without such a variable: NVIDIA's.
 pub const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
 
 /// What variables of our own and of NVIDIA's MPS begin with: others are none of openmps' business.
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_variable_is_told_from_others() {
+    fn a_misspelt_variable_is_distinguished_from_others() {
         let percentage = Some(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE);
         assert_eq!(meant("CUDA_MPS_ACTIV_THREAD_PERCENTAGE"), percentage);
         assert_eq!(meant("OPENMPS_CLAS"), Some(OPENMPS_CLASS));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_from_mistakes() {
+    fn values_are_distinguished_from_mistakes() {
         for (values, good, bad) in [
             (AbsolutePath, "/var/cache", "cache"),
             (Number(1), " 8 ", "0"),

@@ -90,7 +90,7 @@ impl Default for KernelUsage {
     }
 }
 
-/// What a [`TraceRecord`] tells of.
+/// What a [`TraceRecord`] is of.
 pub mod trace_kind {
     /// A launch.
     pub const KERNEL: u32 = 1;
@@ -311,7 +311,7 @@ pub mod variable_place {
     /// They are in the provider's own memory.
     pub const NONE: c_uint = 0;
     /// None are placed: a module that has some is not loaded (OUT_OF_MEMORY), but how many bytes
-    /// they need is told.
+    /// they need is given.
     pub const MEASURE: c_uint = 1;
     /// They begin with their first values.
     pub const NEW: c_uint = 2;
@@ -327,7 +327,7 @@ pub mod standard {
     pub const ERROR: u32 = 2;
 }
 
-/// What `tenant_memory` is told of a range, whose accesses are looked at then.
+/// What `tenant_memory` is notified of about a range, whose accesses are looked at then.
 pub mod memory_note {
     use super::c_uint;
 
@@ -391,7 +391,7 @@ extension! {
     /// events) belongs to the tenant. NOT_SUPPORTED, as all functions of tenants, if the device is
     /// set up without them; else 0 always succeeds.
     tenant_bind = openmpsTenantBind(tenant: u64);
-    /// Says what the tenant is called where work is told apart; at most 64 bytes are kept.
+    /// Says what the tenant is called where work is distinguished; at most 64 bytes are kept.
     tenant_name = openmpsTenantName(tenant: u64, name: *const c_char);
     /// Answers the tenant's sticky error, or success.
     tenant_error = openmpsTenantError(tenant: u64);

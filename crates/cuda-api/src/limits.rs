@@ -50,7 +50,7 @@ impl Limits {
     }
 
     /// Sets a limit to the nearest value that can be had. CUDA_ERROR_INVALID_VALUE for a stack that
-    /// or fetch that is too large; CUDA_ERROR_NOT_PERMITTED for what only tells of the device.
+    /// or fetch that is too large; CUDA_ERROR_NOT_PERMITTED for what only reports on the device.
     pub fn set(&mut self, limit: c_uint, value: usize) -> Result<(), CudaError> {
         if matches!(limit, SHMEM_SIZE | CIG_ENABLED) {
             return Err(CudaError::NOT_PERMITTED);

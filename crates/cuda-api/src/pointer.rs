@@ -74,6 +74,20 @@ impl<T: Copy> In<T> {
     }
 }
 
+impl<T> In<*mut T> {
+    /// What the pointer there points to, which the program vouches for with the pointer to it.
+    pub fn follow(self) -> Result<Out<T>, CudaError> {
+        self.array(1).follow(0)
+    }
+}
+
+impl<T> InArray<*mut T> {
+    /// What the pointer that an element is points to; CUDA_ERROR_INVALID_VALUE as for [`Self::at`].
+    pub fn follow(self, index: usize) -> Result<Out<T>, CudaError> {
+        self.at(index).map(Out)
+    }
+}
+
 /// An array that the program passed to be read.
 pub struct InArray<T> {
     first: In<T>,

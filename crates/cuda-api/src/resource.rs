@@ -313,7 +313,7 @@ mod tests {
     const H200: Partition = Partition { sms: 132, least: 8, unit: 8, groups: 15 };
 
     #[test]
-    fn sms_are_told_by_compute_capability() {
+    fn sms_follow_compute_capability() {
         assert_eq!(Partition { groups: 15, ..Partition::of(132, 9) }, H200);
         assert_eq!(Partition::of(16, 8), Partition { sms: 16, least: 4, unit: 2, groups: 4 });
         assert_eq!(H200.whole(SM, &[]).unwrap().sm.smCount, 132);

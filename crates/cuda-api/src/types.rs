@@ -187,6 +187,18 @@ pub struct CUtensorMap {
     pub opaque: [u64; 16],
 }
 
+macro_rules! of_zeros {
+    ($($ty:ty)*) => {$(
+        impl Default for $ty {
+            fn default() -> Self {
+                // SAFETY: numbers and pointers, of which zeros are a value.
+                unsafe { core::mem::zeroed() }
+            }
+        }
+    )*};
+}
+of_zeros! { CUDA_MEMCPY2D CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER CUmemAllocationProp }
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUDA_MEMCPY2D {

@@ -10,6 +10,7 @@ mod expansion;
 mod handlers;
 mod slot_coloring;
 mod spin_loops;
+mod terminators;
 
 use handlers::*;
 use slot_coloring::SharedSlots;
@@ -22,7 +23,7 @@ use crate::ops::{
     async_copy, atomic, float, mbarrier, memory, mma, mov_carry_predicate, texture, tma,
     warp_collectives,
 };
-use crate::register_file::{FILE_ALIGN, Place, SCALAR_BYTES};
+use crate::register_file::{FILE_ALIGN, Operand, Place, SCALAR_BYTES, SLACK_BYTES};
 use crate::time_slice::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
@@ -103,7 +104,7 @@ pub(super) enum CodeTerm {
     Jump(u32),
     /// `flip` inverts the predicate.
     Branch {
-        predicate: u32,
+        predicate: Operand,
         flip: u32,
         taken: u32,
         other: u32,
@@ -126,8 +127,8 @@ pub(super) enum CodeTerm {
 /// A 32-bit operand of a terminator.
 #[derive(Clone, Copy)]
 pub(super) struct Word {
-    /// Offset in the register file.
-    pub(super) offset: u32,
+    /// Where it is.
+    pub(super) at: Operand,
     /// There is one for all lanes, else one a lane.
     pub(super) uniform: bool,
 }
@@ -137,7 +138,7 @@ pub(super) struct BarrierTerm {
     pub(super) op: simt::ir::op::BarrierOp,
     pub(super) barrier: Word,
     pub(super) count: Word,
-    pub(super) predicate: Option<u32>,
+    pub(super) predicate: Option<Operand>,
     pub(super) negated: bool,
     pub(super) dst: Option<Reg>,
     pub(super) next: u32,
@@ -147,8 +148,8 @@ pub(super) struct BarrierTerm {
 pub(super) struct CodeCall {
     /// The callee, if it is known.
     pub(super) direct: Option<u32>,
-    /// Offset of the register with the callee's address.
-    pub(super) indirect: u32,
+    /// The register with the callee's address.
+    pub(super) indirect: Operand,
     /// Caller's frame offset and size of each argument.
     pub(super) args: Vec<(u32, u32)>,
     /// Caller's frame offset and size of each result.
@@ -213,8 +214,8 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         .iter()
         .map(|call| {
             let (direct, indirect) = match call.callee {
-                Callee::Direct(n) => (Some(n), 0),
-                Callee::Indirect(r) => (None, d.source(Source::Vector(r), W64, false)),
+                Callee::Direct(n) => (Some(n), Operand::NONE),
+                Callee::Indirect(r) => (None, d.operand(Source::Vector(r), W64)),
             };
             CodeCall { direct, indirect, args: call.args.clone(), results: call.results.clone() }
         })
@@ -224,7 +225,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         prologue,
         prologue_starts,
         blocks,
-        file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
+        file_bytes: ((d.file + SLACK_BYTES) as usize).next_multiple_of(FILE_ALIGN),
         constants: d.constants,
         places: d.places,
         calls,
@@ -431,10 +432,41 @@ impl Decoder<'_> {
     }
 
     fn push(&mut self, run: Handler, d: &[u32], a: &[u32], imm: i64, guard: u32, tag: u32) {
+        let mut results = [Operand::NONE; RESULTS_MAX];
+        for (result, at) in results[..d.len()].iter_mut().zip(d) {
+            *result = Operand::new(*at, self.file);
+        }
+        self.push_any(run, results, a, imm, guard, tag);
+    }
+
+    /// As [`Self::push`], of a handler that has numbers in the place of results.
+    fn push_note(
+        &mut self,
+        run: Handler,
+        numbers: [u32; RESULTS_MAX],
+        a: &[u32],
+        imm: i64,
+        guard: u32,
+        tag: u32,
+    ) {
+        self.push_any(run, numbers.map(Operand::of_number), a, imm, guard, tag);
+    }
+
+    fn push_any(
+        &mut self,
+        run: Handler,
+        d: [Operand; RESULTS_MAX],
+        a: &[u32],
+        imm: i64,
+        guard: u32,
+        tag: u32,
+    ) {
+        let guard = Operand::new(guard, self.file);
         let mut ins =
-            Ins { run, imm, d: [0; RESULTS_MAX], a: [0; SOURCES_MAX], guard, line: self.line, tag };
-        ins.d[..d.len()].copy_from_slice(d);
-        ins.a[..a.len()].copy_from_slice(a);
+            Ins { run, imm, d, a: [Operand::NONE; SOURCES_MAX], guard, line: self.line, tag };
+        for (source, at) in ins.a[..a.len()].iter_mut().zip(a) {
+            *source = Operand::new(*at, self.file);
+        }
         self.ins.push(ins);
     }
 
@@ -564,7 +596,7 @@ impl Decoder<'_> {
             Op::CopyNote(note, space) => {
                 let ((run, d), a) = (check::copies::noting(*note)?, &inst.src);
                 let a: Vec<u32> = a.iter().map(|a| self.source(*a, W64, false)).collect();
-                self.push(run, &d, &a, 0, guard, memory::space_code(*space));
+                self.push_note(run, d, &a, 0, guard, memory::space_code(*space));
                 return Some(true);
             }
             Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),
@@ -664,13 +696,13 @@ impl Decoder<'_> {
         let kind = check::Kind { reads, writes, atomic, unit: unit.into() }.code();
         let address = address.unwrap_or(0);
         let bytes = u32::from(unit) * u32::from(count);
-        self.push(check::accounting(), &[bytes, kind], &[address], imm, guard, tag);
+        self.push_note(check::accounting(), [bytes, kind, 0, 0], &[address], imm, guard, tag);
     }
 
     /// From here on what instructions access by themselves is followed so.
     fn follow(&mut self, follow: check::Follow) {
         let ((run, number), ones) = (check::following(follow), self.ones);
-        self.push(run, &[number], &[], 0, ones, 0);
+        self.push_note(run, [number, 0, 0, 0], &[], 0, ones, 0);
     }
 
     /// What orders accesses, behind it.
@@ -757,44 +789,5 @@ impl Decoder<'_> {
             }
             _ => AddressForm::Register { wide },
         })
-    }
-
-    fn term(&mut self, term: &VectorTerm) -> CodeTerm {
-        let number = |t: &ir::Target| match t {
-            ir::Target::Block(id) => id.0,
-            ir::Target::Return => RETURN,
-            ir::Target::Exit => EXIT,
-        };
-        match term {
-            VectorTerm::Jump(t) => CodeTerm::Jump(number(t)),
-            VectorTerm::Branch { guard, taken, other, .. } => CodeTerm::Branch {
-                predicate: self.places[guard.reg.index()].mask.unwrap_or(self.ones),
-                flip: if guard.negated { u32::MAX } else { 0 },
-                taken: number(taken),
-                other: number(other),
-            },
-            VectorTerm::Table { index, targets } => CodeTerm::Table {
-                index: self.word(*index),
-                targets: targets.iter().map(number).collect(),
-            },
-            VectorTerm::Call { site, next } => CodeTerm::Call { site: *site, next: *next },
-            VectorTerm::Barrier { op, barrier, count, predicate, negated, dst, next } => {
-                CodeTerm::Barrier(BarrierTerm {
-                    op: *op,
-                    barrier: self.word(*barrier),
-                    count: self.word(*count),
-                    predicate: predicate.map(|p| self.source(p, Class::Pred, false)),
-                    negated: *negated,
-                    dst: dst.map(|d| d.reg),
-                    next: *next,
-                })
-            }
-            VectorTerm::Pause { next } => CodeTerm::Pause { next: *next },
-        }
-    }
-
-    fn word(&mut self, source: Source) -> Word {
-        let uniform = matches!(source, Source::Scalar(_));
-        Word { offset: self.source(source, W32, false), uniform }
     }
 }

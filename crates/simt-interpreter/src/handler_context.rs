@@ -2,6 +2,7 @@
 
 use crate::check::{AccessLog, Follow};
 use crate::ops::memory::Locate;
+use crate::register_file::{Operand, Registers};
 use crate::run::block::BlockEnvironment;
 use simt::kernel::{Counters, Dim3, FaultKind, MemoryView};
 
@@ -27,9 +28,8 @@ pub(crate) enum Step {
 /// Runs one instruction.
 ///
 /// # Safety
-/// The instruction was decoded for this function and target: its operands are offsets of
-/// registers of the right type in the machine's register file, and the processor has the target's
-/// features.
+/// The instruction was decoded for the function whose registers the machine has, and for a target
+/// whose features the processor has; the machine's spaces are those of this block and warp.
 pub(crate) type Handler = unsafe fn(&mut HandlerContext<'_>, &Ins) -> Step;
 
 /// A decoded instruction: one cache line.
@@ -40,12 +40,12 @@ pub(crate) struct Ins {
     pub(crate) run: Handler,
     /// A constant: an address offset, or an index into one of the function's tables.
     pub(crate) imm: i64,
-    /// Register-file offsets of the results, bytes.
-    pub(crate) d: [u32; RESULTS_MAX],
-    /// Register-file offsets of the sources, bytes.
-    pub(crate) a: [u32; SOURCES_MAX],
-    /// Offset of the predicate that must hold; of one that always does, without a guard.
-    pub(crate) guard: u32,
+    /// The results; of the access log's handlers, numbers.
+    pub(crate) d: [Operand; RESULTS_MAX],
+    /// The sources.
+    pub(crate) a: [Operand; SOURCES_MAX],
+    /// The predicate that must hold; one that always does, without a guard.
+    pub(crate) guard: Operand,
     /// Line of the PTX.
     pub(crate) line: u32,
     /// What else the handler needs to know, in its own encoding.
@@ -63,8 +63,8 @@ pub(crate) struct LaneFault {
 
 /// The state that handlers work on, for the warp and function that run now.
 pub(crate) struct HandlerContext<'a> {
-    /// The register file of the running function.
-    pub(crate) regs: *mut u8,
+    /// The registers of the running function.
+    pub(crate) regs: Registers,
     /// Lanes that run.
     pub(crate) mask: u32,
     /// Lanes of the running function that have not exited or returned.

@@ -2,11 +2,172 @@
 
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m128i, __m256, __m256i, __m512, __m512i};
 
 /// Alignment of vector registers: a cache line, so that no access splits one.
 pub(crate) const FILE_ALIGN: usize = 64;
 /// Bytes of a scalar's place: the widest scalar.
 pub(crate) const SCALAR_BYTES: u32 = 16;
+
+/// Most bytes of a lane.
+const LANE_BYTES_MAX: usize = 16;
+/// Bytes of the widest register.
+const REGISTER_BYTES_MAX: usize = LANE_BYTES_MAX * WARP_LANES;
+/// Bytes of a file behind its last register: an access of any width at any operand lies in the file.
+pub(crate) const SLACK_BYTES: u32 = REGISTER_BYTES_MAX as u32 + SCALAR_BYTES;
+
+/// Where an operand is in the register file of the function that the decoder works on. What it makes of
+/// it has [`SLACK_BYTES`] of the file behind it, of any type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operand(u32);
+
+impl Operand {
+    /// For an instruction without such an operand: the file's start.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The operand at an offset in a file whose registers take `bytes`, to which the slack comes.
+    pub(crate) fn new(offset: u32, bytes: u32) -> Self {
+        assert!(offset < bytes, "an operand at {offset} of {bytes} bytes");
+        Self(offset)
+    }
+
+    /// A number in the place of an operand, for handlers that have no register there.
+    pub(crate) const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The opposite of [`Self::of_number`].
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Of a scalar for the lower half of the warp: the upper half's.
+    pub(crate) fn upper_half(self) -> Self {
+        Self(self.0 + SCALAR_BYTES)
+    }
+
+    /// The `i`-th entry of the list of operands that this one is.
+    ///
+    /// # Safety
+    /// The decoder made the list, with more than `i` entries, for the function whose registers these are.
+    #[inline(always)]
+    pub(crate) unsafe fn entry(self, registers: Registers, i: usize) -> Self {
+        // SAFETY: by contract.
+        Self(unsafe { registers.0.add(self.0 as usize).cast::<u32>().add(i).read_unaligned() })
+    }
+}
+
+/// Plain data of a lane, or of several.
+///
+/// # Safety
+/// Every bit pattern is a value, and every byte is part of it.
+pub(crate) unsafe trait Lane: Copy {
+    /// The value whose first bytes these are.
+    #[inline(always)]
+    fn of_bytes(bytes: &[u8; LANE_BYTES_MAX]) -> Self {
+        const { assert!(size_of::<Self>() <= LANE_BYTES_MAX) };
+        // SAFETY: it has no more bytes, and any bits are a value.
+        unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() }
+    }
+}
+macro_rules! lanes {
+    ($($ty:ty)*) => {
+        $(
+            // SAFETY: numbers have no invalid bit patterns.
+            unsafe impl Lane for $ty {}
+        )*
+    };
+}
+lanes! { u8 i8 u16 i16 u32 i32 u64 i64 u128 f32 f64 }
+// SAFETY: there is nothing between its elements.
+unsafe impl<T: Lane, const N: usize> Lane for [T; N] {}
+// Several lanes at a time.
+#[cfg(target_arch = "x86_64")]
+lanes! { __m128i __m256i __m256 __m512i __m512 }
+
+/// The same bits as another type.
+#[inline(always)]
+pub(crate) fn recast<A: Lane, B: Lane>(bits: A) -> B {
+    const { assert!(size_of::<A>() == size_of::<B>()) };
+    // SAFETY: both are plain data of one size.
+    unsafe { std::mem::transmute_copy(&bits) }
+}
+
+/// The registers of the function that runs.
+///
+/// Accesses are safe: an operand has the slack of its function's file behind it, and what runs an
+/// instruction ([`crate::handler_context::Handler`]) gives it the registers of its function.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers(*mut u8);
+
+impl Registers {
+    /// Before a function runs.
+    pub(crate) const NONE: Self = Self(std::ptr::null_mut());
+
+    /// The registers in a file that native code was given.
+    ///
+    /// # Safety
+    /// [`Self::base`] of a file that still exists.
+    pub(crate) unsafe fn at(base: *mut u8) -> Self {
+        Self(base)
+    }
+
+    /// The file's first byte.
+    pub(crate) fn base(self) -> *mut u8 {
+        self.0
+    }
+
+    /// Where the lanes are, all of which have room.
+    pub(crate) fn pointer<T: Lane>(self, at: Operand) -> *mut T {
+        const { assert!(size_of::<T>() <= LANE_BYTES_MAX) };
+        self.0.wrapping_add(at.0 as usize).cast()
+    }
+
+    /// Reads `N` lanes.
+    #[inline(always)]
+    pub(crate) fn read<T: Lane, const N: usize>(self, at: Operand) -> [T; N] {
+        const { assert!(size_of::<[T; N]>() <= REGISTER_BYTES_MAX) };
+        // SAFETY: the file has as many bytes behind each operand; any bits are lanes.
+        unsafe { self.0.add(at.0 as usize).cast::<[T; N]>().read_unaligned() }
+    }
+
+    /// Writes `N` lanes.
+    #[inline(always)]
+    pub(crate) fn write<T: Lane, const N: usize>(self, at: Operand, lanes: [T; N]) {
+        const { assert!(size_of::<[T; N]>() <= REGISTER_BYTES_MAX) };
+        // SAFETY: as in `read`.
+        unsafe { self.0.add(at.0 as usize).cast::<[T; N]>().write_unaligned(lanes) }
+    }
+
+    /// Reads the lanes of 4 bytes from a number on that make a vector.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for vectors of x86-64"))]
+    #[inline(always)]
+    pub(crate) fn vector<V: Lane>(self, at: Operand, first: usize) -> V {
+        const { assert!(4 * WARP_LANES + size_of::<V>() <= REGISTER_BYTES_MAX) };
+        let behind = first % WARP_LANES * 4;
+        // SAFETY: as in `read`.
+        unsafe { self.0.add(at.0 as usize + behind).cast::<V>().read_unaligned() }
+    }
+
+    /// Reads one lane of a register.
+    #[inline(always)]
+    pub(crate) fn lane<T: Lane>(self, at: Operand, lane: u32) -> T {
+        const { assert!(size_of::<T>() <= LANE_BYTES_MAX) };
+        let behind = lane as usize % WARP_LANES * size_of::<T>();
+        // SAFETY: as in `read`: a warp's lanes of any type have room.
+        unsafe { self.0.add(at.0 as usize + behind).cast::<T>().read_unaligned() }
+    }
+
+    /// Writes one lane of a register.
+    #[inline(always)]
+    pub(crate) fn set_lane<T: Lane>(self, at: Operand, lane: u32, value: T) {
+        const { assert!(size_of::<T>() <= LANE_BYTES_MAX) };
+        let behind = lane as usize % WARP_LANES * size_of::<T>();
+        // SAFETY: as in `lane`.
+        unsafe { self.0.add(at.0 as usize + behind).cast::<T>().write_unaligned(value) }
+    }
+}
 
 /// A register's places in the file, bytes from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +213,15 @@ impl RegisterFile {
         file
     }
 
-    /// The first byte; the file stays where it is for its life.
-    pub(super) fn base(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
+    /// Its registers; the file stays where it is for its life.
+    pub(super) fn registers(&mut self) -> Registers {
+        Registers(self.0.as_mut_ptr().cast())
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         let len = self.0.len() * FILE_ALIGN;
         // SAFETY: lines are plain bytes without padding, `len` of them in all.
-        unsafe { std::slice::from_raw_parts_mut(self.base(), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 
     fn view(&self) -> &[u8] {

@@ -27,6 +27,7 @@ pub use crate::ops::transcendental::{
     TANH_CAP, TANH_NEAR, TANH_SCALE, TANH_THIRD,
 };
 pub use crate::register_file::Place;
+use crate::register_file::Registers;
 use crate::time_slice::FUEL;
 use simt::ir::vector::VectorFunction;
 use simt::kernel::{Control, Dim3, Range};
@@ -295,7 +296,7 @@ unsafe extern "C" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 {
         machine.mask = f.mask;
         machine.live = f.live;
         machine.warp = f.warp;
-        machine.regs = f.regs;
+        machine.regs = Registers::at(f.regs);
         machine.index = dim3(f.index);
         machine.counters.native.interpreter_calls += 1;
         if !f.slots.is_null() {
@@ -425,7 +426,7 @@ impl Frame {
     ) -> Self {
         let launch = &machine.block.launch;
         Self {
-            regs: machine.regs,
+            regs: machine.regs.base(),
             pending: std::ptr::null_mut(),
             control,
             ranges: machine.memory.recent(),

@@ -1,7 +1,7 @@
 //! Test doubles: kernels that are Rust closures, and devices to run them on.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -246,6 +246,18 @@ impl TestDevice {
         assert_eq!(counter.load(Ordering::Relaxed), 200);
         self.destroy_stream(stream).unwrap();
     }
+}
+
+/// A word of device memory that a test has, and frees no sooner than it ends.
+pub(crate) fn word32(address: u64) -> &'static AtomicU32 {
+    // SAFETY: tests' words are aligned, and others access them atomically.
+    unsafe { AtomicU32::from_ptr(address as *mut u32) }
+}
+
+/// The same, of 8 bytes.
+pub(crate) fn word64(address: u64) -> &'static AtomicU64 {
+    // SAFETY: as in `word32`.
+    unsafe { AtomicU64::from_ptr(address as *mut u64) }
 }
 
 /// The calling thread's number in /proc.

@@ -34,21 +34,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of a file, whose seals and size were checked, anywhere.
     pub(super) fn anywhere(fd: BorrowedFd<'_>, bytes: u64, protection: i32) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: without MAP_FIXED the kernel chooses addresses that are not in use.
-        let base = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                bytes,
-                protection,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let base = super::map_unused(0, bytes, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
         Ok(Self { base, bytes, window: None })
     }
 

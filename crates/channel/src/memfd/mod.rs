@@ -14,13 +14,32 @@ pub use sealed::{IMAGE_BYTES_MAX, SealedBytes, sealed_image};
 
 use crate::system;
 use core::fmt;
+use core::ptr::NonNull;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate,
     memfd_create,
 };
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+/// Maps where nothing is mapped: at `wanted`, which is a hint but with MAP_FIXED_NOREPLACE, or anywhere.
+fn map_unused(
+    wanted: usize,
+    bytes: usize,
+    protection: i32,
+    flags: i32,
+    fd: RawFd,
+) -> io::Result<NonNull<u8>> {
+    assert_eq!(flags & libc::MAP_FIXED, 0, "what is mapped stays");
+    let wanted = core::ptr::without_provenance_mut(wanted);
+    // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+    let base = unsafe { libc::mmap(wanted, bytes, protection, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?)
+}
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;

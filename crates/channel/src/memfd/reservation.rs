@@ -55,22 +55,8 @@ impl Reservation {
         let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let bytes = usize::try_from(bytes).map_err(too_long)?;
         let wanted = usize::try_from(address).map_err(too_long)?;
-        // SAFETY: with MAP_FIXED_NOREPLACE or no fixed address at all, nothing that is mapped is
-        // replaced.
-        let base = unsafe {
-            libc::mmap(
-                core::ptr::without_provenance_mut(wanted),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag;
+        let base = super::map_unused(wanted, bytes, libc::PROT_NONE, flags, -1)?;
         let window = Arc::new(Self { base, bytes, used: Mutex::default() });
         if flag != 0 && base.as_ptr().addr() != wanted {
             // A kernel older than 4.17 takes the address for a hint; `window` is unmapped here.
@@ -125,8 +111,7 @@ impl Reservation {
         if before.is_some_and(|(start, bytes)| start + bytes > offset) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // SAFETY: offset < self.bytes, inside the reserved range.
-        let base = unsafe { self.base.add(offset) };
+        let base = self.base.map_addr(|address| address.saturating_add(offset));
         // SAFETY: the range lies in this window, which is mapped without access, and no other
         // mapping uses a part of it, so replacing it takes away no memory that is in use.
         let result = unsafe {

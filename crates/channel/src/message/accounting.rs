@@ -1,4 +1,4 @@
-//! What a client has used, told when it has ended.
+//! What a client has used, reported when it has ended.
 
 use super::{Body, ClientStatus};
 use crate::codec::{CodecError, Decoder, Encoder};

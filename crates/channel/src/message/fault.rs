@@ -1,4 +1,4 @@
-//! A client's part in a fault, as its server tells the daemon, for those who look.
+//! A client's part in a fault, as its server reports it to the daemon, for those who look.
 
 use super::{Body, COMMAND_LINE_BYTES_MAX, REASON_BYTES_MAX};
 use crate::codec::{CodecError, Decoder, Encoder};

@@ -159,7 +159,7 @@ pub const WELCOME_WANTS_NOTES: u32 = 2;
 /// ([`RECORD_UNMARKED`](crate::request::RECORD_UNMARKED)).
 pub const WELCOME_TAKES_UNMARKED: u32 = 4;
 
-/// The server takes a client and tells it all that it can answer alone from now on.
+/// The server takes a client and gives it all that it can answer alone from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
     /// The client's number at this server.
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_without_a_pid_are_told_apart_by_their_tokens() {
+    fn processes_without_a_pid_are_distinguished_by_their_tokens() {
         assert_eq!((process_number(7, 1 << 40), pid_of_process(7)), (7, 7));
         let (one, other) = (process_number(0, 0x1234_0000_0000), process_number(0, 0x1235));
         assert_ne!(one, other);

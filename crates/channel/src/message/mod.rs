@@ -86,7 +86,7 @@ pub const COMMAND_BYTES_MAX: usize = 4096;
 pub const REPLY_TEXT_BYTES_MAX: usize = 32 << 10;
 /// Longest explanation of a refusal or failure, bytes.
 pub const REASON_BYTES_MAX: usize = 1024;
-/// Longest path of a log that travels, bytes: PATH_MAX; one that is longer is not told.
+/// Longest path of a log that travels, bytes: PATH_MAX; one that is longer is left out.
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Longest name of a device or a version, bytes: cuDeviceGetName's callers give 256 at most.
 pub const NAME_BYTES_MAX: usize = 256;
@@ -302,7 +302,7 @@ messages! {
     /// A client whose group is within its soft limit finds no device memory: its process id. It tries
     /// again for some seconds.
     47 MemoryWanted(u32), fds 0;
-    /// The clients shall go on at another server: finish what is in flight, then tell them to.
+    /// The clients shall go on at another server: finish what is in flight, then ask them to.
     44 Move(()), fds 0;
     /// A process shall be alone at a server, if the daemon has one for it: its kernels run for long, or it waits
     /// behind stalled work.

@@ -4,8 +4,8 @@ use super::{Body, Release};
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
 
-/// Windows of which a message tells: as many as a user can have, and they fit.
-const WINDOWS_TOLD_MAX: usize = 1024;
+/// Windows that a message lists: as many as a user can have, and they fit.
+const WINDOWS_LISTED_MAX: usize = 1024;
 
 /// A server that serves on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Body for Serving {
         to.raw(&self.device.bytes);
         to.bool(self.ends);
         to.bool(self.fault);
-        to.list(&self.clients, WINDOWS_TOLD_MAX, |to, (pid, window)| {
+        to.list(&self.clients, WINDOWS_LISTED_MAX, |to, (pid, window)| {
             to.u32(*pid);
             to.u32(*window);
             Ok(())
@@ -40,7 +40,7 @@ impl Body for Serving {
             device: CUuuid { bytes: from.array()? },
             ends: from.bool()?,
             fault: from.bool()?,
-            clients: from.list(WINDOWS_TOLD_MAX, |from| Ok((from.u32()?, from.u32()?)))?,
+            clients: from.list(WINDOWS_LISTED_MAX, |from| Ok((from.u32()?, from.u32()?)))?,
             release: from.grown(Release::read_within)?,
         })
     }

@@ -13,7 +13,7 @@ const TRACE_NAME_BYTES_MAX: usize = 24 << 10;
 /// Clients that are named in one message.
 pub const TRACE_CLIENTS_MAX: usize = 4;
 
-/// What a record tells of.
+/// What a record is of.
 pub mod trace_kind {
     pub use cuda_api::extension::trace_kind::*;
     /// The launch of a graph as a whole.

@@ -90,7 +90,7 @@ const _: () = {
     assert!(RING_BYTES.is_power_of_two());
     // A producer that waits for half of the ring gets room for any record and the pad before it.
     assert!(2 * RECORD_BYTES_MAX <= RING_BYTES / 2);
-    // An offset into staging is told from an address by being below 2^32.
+    // An offset into staging is distinguished from an address by being below 2^32.
     assert!(STAGING_BYTES < 1 << 32);
     assert!(REPLY_BYTES_MAX <= u32::MAX as u64);
 };

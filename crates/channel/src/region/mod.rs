@@ -168,8 +168,7 @@ impl Region {
         match offset.checked_add(bytes) {
             // An empty range at the very end has an address too.
             Some(end) if end <= STAGING_BYTES => {
-                // SAFETY: STAGING_OFFSET + offset <= REGION_BYTES, in or one past the mapping.
-                Ok(unsafe { self.base().add((STAGING_OFFSET + offset) as usize) })
+                Ok(self.base().wrapping_add((STAGING_OFFSET + offset) as usize))
             }
             _ => Err(OutOfRange),
         }

@@ -45,7 +45,7 @@ payloads! {
         operations: u32,
         /// Of them, kernels and graphs.
         kernels: u32,
-        /// 1 if there was work that cannot be repeated: the program is told.
+        /// 1 if there was work that cannot be repeated: the program gets an error.
         lost: u32,
     }
 

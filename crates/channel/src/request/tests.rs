@@ -301,7 +301,7 @@ fn a_log_is_cut_to_what_fits_into_a_reply() {
 }
 
 #[test]
-fn opcodes_are_told_apart() {
+fn opcodes_are_distinguished() {
     let opcodes = RequestName::ALL.iter().map(|name| name.opcode());
     for opcode in opcodes {
         match cuda_api::row_of_number(opcode) {

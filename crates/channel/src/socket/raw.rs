@@ -31,20 +31,20 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }
 
-/// The flags of a descriptor's number; an error if it is not open.
-fn flags_of(fd: RawFd) -> io::Result<FdFlags> {
+/// The descriptor of a number, and its flags; an error if it is not open.
+fn open(fd: RawFd) -> io::Result<(BorrowedFd<'static>, FdFlags)> {
     if fd < 0 {
         return Err(Errno::BADF.into());
     }
-    // SAFETY: the borrow ends with this call, which fails if the number is no open descriptor.
-    Ok(fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) })?)
+    // SAFETY: the borrow is used by calls that fail if the number is no open descriptor; its owner does
+    // not close it meanwhile.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    Ok((fd, fcntl_getfd(fd)?))
 }
 
 /// A duplicate of an inherited descriptor; both are closed on exec.
 pub(super) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
-    flags_of(fd)?;
-    // SAFETY: the number is an open descriptor, which its owner does not close meanwhile.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let (fd, _) = open(fd)?;
     fcntl_setfd(fd, FdFlags::CLOEXEC)?;
     Ok(fcntl_dupfd_cloexec(fd, 3)?)
 }
@@ -52,7 +52,7 @@ pub(super) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
 /// A descriptor that another program left open in this process before it became this one; closed on
 /// exec from now on.
 pub(super) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
-    let flags = flags_of(fd)?;
+    let (_, flags) = open(fd)?;
     if fd <= 2 || flags.contains(FdFlags::CLOEXEC) {
         // What this program has opened itself is closed on exec.
         return Err(io::Error::new(

@@ -83,9 +83,8 @@ fn garbage_is_refused() {
     assert!(one.send_bytes(&[0; MESSAGE_BYTES_MAX + 1], &[]).is_err());
     // A peer with other limits.
     let long = vec![0u8; MESSAGE_BYTES_MAX + 1];
-    // SAFETY: the vector is readable for its length.
-    let sent = unsafe { libc::send(one.as_raw_fd(), long.as_ptr().cast(), long.len(), 0) };
-    assert_eq!(sent, long.len() as isize);
+    let sent = rustix::net::send(&one, &long, rustix::net::SendFlags::empty());
+    assert_eq!(sent, Ok(long.len()));
     assert!(matches!(two.receive(), Err(ReceiveError::TooLong)));
     one.send(&Message::Exiting(()), &[]).unwrap();
     assert_eq!(two.receive().unwrap().0, Message::Exiting(()));
@@ -150,8 +149,7 @@ fn a_listener_accepts_who_connects() {
     let server = listener.accept().unwrap().unwrap();
     for end in [&client, &server] {
         let peer = end.peer_credentials().unwrap();
-        // SAFETY: these calls have no conditions.
-        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        let [uid, gid] = [rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()];
         assert_eq!(peer, PeerCredentials { pid: std::process::id(), uid, gid });
     }
     client.send(&Message::Exiting(()), &[]).unwrap();

@@ -4,12 +4,13 @@
 //! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
 //! behind them; bulk copies call [`started`] themselves.
 
-use super::{AccessLog, Kind, Place, UNIT_BYTES, note, place, tell_register};
+use super::{AccessLog, Kind, Place, UNIT_BYTES, note, place, report_register};
 use crate::check::happens_before::{Awaited, Part, Phase, Shadow};
 use crate::handler_context::{Handler, HandlerContext, Ins, RESULTS_MAX, Step};
 use crate::ops::map::{active, read};
 use crate::ops::mbarrier;
 use crate::ops::memory::{self, lanes};
+use crate::register_file::Operand;
 use simt::ir::op::{CopyNote, Touch};
 use simt::kernel::WARP_LANES;
 use simt::runtime::mbarrier::State;
@@ -124,26 +125,20 @@ pub(in super::super) fn noting(note: CopyNote) -> Option<(Handler, [u32; RESULTS
 }
 
 /// A lane's address in the `i`-th source.
-///
-/// # Safety
-/// The source is a register of 64 bits.
-unsafe fn address(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> u64 {
-    // SAFETY: by contract.
-    unsafe { read::<u64, WARP_LANES>(machine, ins.a[i]).0[lane as usize] }
+fn address(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> u64 {
+    read::<u64, WARP_LANES>(machine, ins.a[i])[lane as usize]
 }
 
-unsafe fn written(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn written(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    let [bytes, barrier, ..] = ins.d;
+    let [bytes, barrier, ..] = ins.d.map(Operand::number);
     let kind = Kind { reads: false, writes: true, atomic: false, unit: bytes.into() };
-    // SAFETY: every instruction has a guard.
-    for lane in lanes(unsafe { active(machine, ins) }) {
-        // SAFETY: the note has one address, and another one if there is an mbarrier.
-        let (to, mbarrier) = unsafe {
+    for lane in lanes(active(machine, ins)) {
+        let (to, mbarrier) = {
             let barrier = (barrier != 0).then(|| address(machine, ins, 1, lane));
             (address(machine, ins, 0, lane), barrier)
         };
-        // A bad address is found by what tells the mbarrier of the bytes.
+        // A bad address is found by what notifies the mbarrier of the bytes.
         let known = mbarrier.map(|at| mbarrier::state(machine, lane, (memory::SHARED, at)));
         let mbarrier = match known {
             Some(Err(_)) => continue,
@@ -155,55 +150,49 @@ unsafe fn written(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn commit(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn commit(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let mut shadow = account.shadow();
     let warp = shadow.number(account.rank, machine.warp);
-    // SAFETY: every instruction has a guard.
-    for lane in lanes(unsafe { active(machine, ins) }) {
-        shadow.commit((warp, lane), ins.d[0] != 0);
+    for lane in lanes(active(machine, ins)) {
+        shadow.commit((warp, lane), ins.d[0].number() != 0);
     }
     Step::Next
 }
 
-unsafe fn wait(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn wait(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let mut shadow = account.shadow();
     let warp = shadow.number(account.rank, machine.warp);
-    let left = (ins.d[1] != 0).then_some(ins.d[2]);
-    // SAFETY: every instruction has a guard.
-    for lane in lanes(unsafe { active(machine, ins) }) {
-        shadow.wait((warp, lane), ins.d[0] != 0, left);
+    let left = (ins.d[1].number() != 0).then_some(ins.d[2].number());
+    for lane in lanes(active(machine, ins)) {
+        shadow.wait((warp, lane), ins.d[0].number() != 0, left);
     }
     Step::Next
 }
 
-unsafe fn arrive(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn arrive(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    // SAFETY: every instruction has a guard.
-    for lane in lanes(unsafe { active(machine, ins) }) {
-        // SAFETY: the note has an address.
-        let at = (ins.tag, unsafe { address(machine, ins, 0, lane) });
+    for lane in lanes(active(machine, ins)) {
+        let at = (ins.tag, address(machine, ins, 0, lane));
         // A bad address is found by the arrival.
         if let Ok(state) = mbarrier::state(machine, lane, at)
             && let Some(place) = mbarrier_place(machine, account, at)
         {
             let mut shadow = account.shadow();
             let warp = shadow.number(account.rank, machine.warp);
-            shadow.told((warp, lane), place, state);
+            shadow.notified((warp, lane), place, state);
         }
     }
     Step::Next
 }
 
-unsafe fn read_by_product(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn read_by_product(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    // SAFETY: every instruction has a guard.
-    for lane in lanes(unsafe { active(machine, ins) }) {
-        // SAFETY: the note has an address.
-        let at = unsafe { address(machine, ins, 0, lane) };
+    for lane in lanes(active(machine, ins)) {
+        let at = address(machine, ins, 0, lane);
         if let Some(Place::Shared(rank, range)) =
-            place(machine, account, ins.tag, at, ins.d[0].into())
+            place(machine, account, ins.tag, at, ins.d[0].number().into())
         {
             let mut shadow = account.shadow();
             let warp = shadow.number(account.rank, machine.warp);
@@ -213,42 +202,40 @@ unsafe fn read_by_product(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn sum(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn sum(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let all = [Touch::Product, Touch::Read, Touch::Kept, Touch::Written];
-    let touch = all[ins.d[1] as usize % all.len()];
-    // SAFETY: every instruction has a guard.
-    let lanes = unsafe { active(machine, ins) };
+    let touch = all[ins.d[1].number() as usize % all.len()];
+    let lanes = active(machine, ins);
     let found = {
         let mut shadow = account.shadow();
         let warp = shadow.number(account.rank, machine.warp);
-        shadow.touched(warp, (ins.line, lanes), ins.d[0], touch)
+        shadow.touched(warp, (ins.line, lanes), ins.d[0].number(), touch)
     };
     if let Some((lane, product)) = found {
         let verb = if touch == Touch::Read { "reads" } else { "writes" };
-        tell_register(machine, (ins.line, lane), verb, product);
+        report_register(machine, (ins.line, lane), verb, product);
     }
     Step::Next
 }
 
-unsafe fn sum_copied(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-    // SAFETY: every instruction has a guard.
-    let lanes = unsafe { active(machine, ins) };
-    note(machine, |shadow, warp| shadow.sum_copied(warp, lanes, (ins.d[0], ins.d[1])))
+fn sum_copied(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    let lanes = active(machine, ins);
+    note(machine, |shadow, warp| {
+        shadow.sum_copied(warp, lanes, (ins.d[0].number(), ins.d[1].number()))
+    })
 }
 
-unsafe fn commit_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-    // SAFETY: every instruction has a guard.
-    if unsafe { active(machine, ins) } == 0 {
+fn commit_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    if active(machine, ins) == 0 {
         return Step::Next;
     }
     note(machine, Shadow::commit_products)
 }
 
-unsafe fn wait_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-    // SAFETY: every instruction has a guard.
-    if unsafe { active(machine, ins) } == 0 {
+fn wait_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    if active(machine, ins) == 0 {
         return Step::Next;
     }
-    note(machine, |shadow, warp| shadow.wait_products(warp, ins.d[0]))
+    note(machine, |shadow, warp| shadow.wait_products(warp, ins.d[0].number()))
 }

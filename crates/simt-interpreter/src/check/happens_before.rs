@@ -104,7 +104,7 @@ pub(crate) enum BarrierId {
     OfCluster,
 }
 
-/// Why an access is worth telling.
+/// Why an access is worth a report.
 pub(super) enum SharedFinding {
     /// Nothing orders it and this one, which wrote or did not.
     Race {
@@ -209,7 +209,7 @@ impl Shadow {
 
     /// A warp arrives at a barrier.
     pub(super) fn arrive(&mut self, warp: u32, barrier: BarrierId) {
-        let seen = self.told_by(warp);
+        let seen = self.notified_by(warp);
         match self.barriers.iter_mut().find(|(id, _)| *id == barrier) {
             Some((_, gathered)) => gathered.add(&seen),
             None => self.barriers.push((barrier, Gathered(seen))),
@@ -217,7 +217,7 @@ impl Shadow {
     }
 
     /// What is ordered before a warp that waits for this one now.
-    fn told_by(&mut self, warp: u32) -> Vec<u32> {
+    fn notified_by(&mut self, warp: u32) -> Vec<u32> {
         let clock = &mut self.warps[warp as usize];
         clock.arrivals += 1;
         let mut seen = clock.seen.clone();
@@ -228,7 +228,7 @@ impl Shadow {
 
     /// A warp has exited.
     pub(super) fn exit(&mut self, rank: u32, warp: u32) {
-        let seen = self.told_by(warp);
+        let seen = self.notified_by(warp);
         self.exited[rank as usize].add(&seen);
     }
 

@@ -39,7 +39,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Findings of one kernel that are told; more of them do not help.
+/// Findings of one kernel that are reported; more of them do not help.
 const FINDINGS_MAX: usize = 100;
 
 /// Bytes that are looked at together of what is moved without being looked at: the largest value.
@@ -60,12 +60,12 @@ pub struct Checks {
 /// Where a kernel's findings go, each kind once for each pair of lines.
 pub(super) struct Checker {
     checks: Checks,
-    told: Mutex<HashSet<(&'static str, u32, u32)>>,
+    reported: Mutex<HashSet<(&'static str, u32, u32)>>,
 }
 
 impl Checker {
     pub(super) fn new(checks: Checks) -> Self {
-        Self { checks, told: Mutex::default() }
+        Self { checks, reported: Mutex::default() }
     }
 
     /// A copy has written global memory.
@@ -98,7 +98,7 @@ impl Checker {
         others: Option<(u32, u32)>,
     ) {
         if !(count as usize).is_multiple_of(WARP_LANES) {
-            self.tell("barrier size", (line, number), || {
+            self.report("barrier size", (line, number), || {
                 format!(
                     "PTX line {line}: barrier {number} is for {count} threads, which is no multiple of \
                      the warp size"
@@ -106,7 +106,7 @@ impl Checker {
             });
         }
         if let Some((other, at)) = others.filter(|(other, _)| *other != count) {
-            self.tell("barrier count", (line, at), || {
+            self.report("barrier count", (line, at), || {
                 format!(
                     "PTX line {line}: barrier {number} is for {count} threads, and for {other} at line \
                      {at}, where others have arrived"
@@ -117,7 +117,7 @@ impl Checker {
 
     /// The block ends, and a barrier has not opened since threads arrived there.
     pub(super) fn leaves(&self, number: u32, (arrived, expected): (u32, u32), line: u32) {
-        self.tell("barrier arrivals", (line, number), || {
+        self.report("barrier arrivals", (line, number), || {
             format!(
                 "PTX line {line}: {arrived} threads have arrived at barrier {number}, which is for \
                  {expected}, when the block ends"
@@ -125,9 +125,9 @@ impl Checker {
         });
     }
 
-    fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
-        let mut told = self.told.lock();
-        if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {
+    fn report(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
+        let mut reported = self.reported.lock();
+        if reported.len() < FINDINGS_MAX && reported.insert((kind, lines.0, lines.1)) {
             (self.checks.report)(&text());
         }
     }
@@ -311,7 +311,7 @@ fn place(
     }
 }
 
-/// Keeps account of one lane's access, and tells what is wrong with it.
+/// Keeps account of one lane's access, and reports what is wrong with it.
 fn access(
     machine: &HandlerContext<'_>,
     account: &AccessLog,
@@ -339,17 +339,16 @@ fn access(
         Place::Global(range) => ("global", range.clone(), of_global(machine, range, kind)),
     };
     if let Some(finding) = finding {
-        tell(machine, account, line, lane, name, range, kind, &finding);
+        report(machine, account, line, lane, name, range, kind, &finding);
     }
 }
 
 /// Keeps account of the access that comes next: `d` holds its bytes and its kind.
-unsafe fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    // SAFETY: the decoder gave the address and the guard of the access that follows.
-    let (m, a) = unsafe { (active(machine, ins), addresses(machine, ins)) };
-    let bytes = u64::from(ins.d[0]);
-    let kind = Kind::of(ins.d[1]);
+    let (m, a) = (active(machine, ins), addresses(machine, ins));
+    let bytes = u64::from(ins.d[0].number());
+    let kind = Kind::of(ins.d[1].number());
     for lane in lanes(m) {
         if let Some(place) = place(machine, account, space_of(ins), a[lane as usize], bytes) {
             access(machine, account, (ins.line, lane), place, kind, Follow::Lane);
@@ -359,9 +358,9 @@ unsafe fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
 }
 
 /// Says how the accesses of the instruction that comes next are to be followed.
-unsafe fn follow(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn follow(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let all = [Follow::No, Follow::Lane, Follow::Combine, Follow::Ordered];
-    machine.followed = (all[ins.d[0] as usize % all.len()], ins.line);
+    machine.followed = (all[ins.d[0].number() as usize % all.len()], ins.line);
     Step::Next
 }
 
@@ -420,7 +419,7 @@ fn still_pattern(address: u64) -> bool {
 }
 
 #[allow(clippy::too_many_arguments, reason = "what a finding says")]
-fn tell(
+fn report(
     machine: &HandlerContext<'_>,
     account: &AccessLog,
     line: u32,
@@ -442,7 +441,7 @@ fn tell(
     let thread = |number| thread(machine, number);
     match finding {
         Finding::Shared(SharedFinding::Race { with, wrote }) => {
-            checker.tell("race", (line, with.line), || {
+            checker.report("race", (line, with.line), || {
                 let (rank, number) = account.shadow().thread(*with);
                 let other = match rank == account.rank {
                     true => format!("thread {}", thread(number)),
@@ -469,7 +468,7 @@ fn tell(
             });
         }
         Finding::Unwritten | Finding::Shared(SharedFinding::Unwritten) => {
-            checker.tell("unwritten", (line, 0), || format!("{place} that was never written"))
+            checker.report("unwritten", (line, 0), || format!("{place} that was never written"))
         }
         Finding::Misused(Misused { address, area, area_bytes, why }) => {
             let at = address - area;
@@ -477,7 +476,7 @@ fn tell(
                 Misuse::Freed => ("freed", "which was freed"),
                 _ => ("unwritten", "which was never written"),
             };
-            checker.tell(kind, (line, 0), || {
+            checker.report(kind, (line, 0), || {
                 format!("{place}; byte {at} of the {area_bytes} allocated there, {why}")
             })
         }
@@ -500,9 +499,14 @@ fn who(machine: &HandlerContext<'_>, line: u32, lane: u32) -> String {
 
 /// A lane reads or writes a register that the product at a line may still write.
 #[cold]
-fn tell_register(machine: &HandlerContext<'_>, (line, lane): (u32, u32), verb: &str, product: u32) {
+fn report_register(
+    machine: &HandlerContext<'_>,
+    (line, lane): (u32, u32),
+    verb: &str,
+    product: u32,
+) {
     let Some(checker) = machine.block.program.checker() else { return };
-    checker.tell("register", (line, product), || {
+    checker.report("register", (line, product), || {
         format!(
             "{}: {verb} a register that the product at line {product} may still write, with no \
              wgmma.wait_group between that waits for it",
@@ -512,16 +516,16 @@ fn tell_register(machine: &HandlerContext<'_>, (line, lane): (u32, u32), verb: &
 }
 
 /// The warp's lanes have run something together.
-unsafe fn together(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
+fn together(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::met)
 }
 
 /// What the warp did before is ordered before what others do when they see it.
-unsafe fn release(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
+fn release(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::released)
 }
 
-/// Tells the block's account of something that the whole warp did.
+/// Notifies the block's account of something that the whole warp did.
 fn note(machine: &HandlerContext<'_>, what: impl FnOnce(&mut Shadow, u32)) -> Step {
     if let Some(account) = machine.check {
         let mut shadow = account.shadow();

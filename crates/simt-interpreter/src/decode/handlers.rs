@@ -109,9 +109,8 @@ struct Trap;
 struct Fence;
 
 impl map::Body for Unsupported {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: every instruction has a guard.
-        let m = unsafe { map::active(machine, ins) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = map::active(machine, ins);
         if m == 0 {
             return Step::Next;
         }
@@ -122,9 +121,8 @@ impl map::Body for Unsupported {
 }
 
 impl map::Body for Trap {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: every instruction has a guard.
-        let m = unsafe { map::active(machine, ins) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = map::active(machine, ins);
         if m == 0 {
             return Step::Next;
         }
@@ -133,7 +131,7 @@ impl map::Body for Trap {
 }
 
 impl map::Body for Fence {
-    unsafe fn run(_: &mut HandlerContext<'_>, _: &Ins) -> Step {
+    fn run(_: &mut HandlerContext<'_>, _: &Ins) -> Step {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Step::Next
     }

@@ -3,10 +3,10 @@
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::atomic::{self, Operation, Visitor};
+use crate::ops::atomic::{self, Cell, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
 use crate::ops::mbarrier;
-use crate::ops::memory::{self, addresses, lanes, locate, space_of};
+use crate::ops::memory::{self, Checked, addresses, lanes, locate_lanes, space_of};
 use simt::ir::op::{BulkCopy, BulkPart};
 use simt::ir::vector::WINDOW_BYTES;
 use simt::kernel::{FaultKind, WARP_LANES};
@@ -18,49 +18,53 @@ struct LoadPrefix<M>(PhantomData<M>);
 
 impl<M: Lane> Body for LoadPrefix<M> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register, a 32-bit register and a result of `M`.
-        // Only bytes that `locate` or `resolve` checked are read.
-        unsafe {
-            let m = active(machine, ins);
-            let full = size_of::<M>();
-            let bytes = read::<u32, WARP_LANES>(machine, ins.a[1]).0;
-            let whole = lanes(m)
-                .filter(|lane| bytes[*lane as usize] as usize >= full)
-                .fold(0, |whole, lane| whole | 1u32 << lane);
-            let mut pointers = [0u64; WARP_LANES];
-            if whole != 0 {
-                match locate(machine, ins, whole, full as u64, false, &mut pointers) {
-                    Ok(found) => found.point(&mut pointers, full),
-                    Err(step) => return step,
-                }
-            }
-            let from = addresses(machine, ins);
-            for lane in lanes(m) {
-                let mut value = [0u8; 16];
-                let some = (bytes[lane as usize] as usize).min(full);
-                if some > 0 {
-                    let mut pointer = pointers[lane as usize] as *const u8;
-                    if some < full {
-                        let address = from[lane as usize];
-                        let found = if address.is_multiple_of(full as u64) {
-                            machine.resolve(space_of(ins), lane, address, some as u64, false)
-                        } else {
-                            Err(FaultKind::MisalignedAddress { address, bytes: full as u32 })
-                        };
-                        match found {
-                            Ok(p) => pointer = p,
-                            Err(kind) => return machine.fail(lane, kind),
-                        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
+        let full = size_of::<M>();
+        let bytes = read::<u32, WARP_LANES>(machine, ins.a[1]);
+        let whole = lanes(m)
+            .filter(|lane| bytes[*lane as usize] as usize >= full)
+            .fold(0, |whole, lane| whole | 1u32 << lane);
+        let found = match locate_lanes(machine, ins, whole, full as u64, false) {
+            Ok(found) => found,
+            Err(step) => return step,
+        };
+        let from = addresses(machine, ins);
+        for lane in lanes(m) {
+            let value = match bytes[lane as usize] as usize {
+                0 => M::of_bytes(&[0; 16]),
+                some if some < full => {
+                    match prefix(machine, ins, (lane, from[lane as usize]), some, full) {
+                        Ok(bytes) => M::of_bytes(&bytes),
+                        Err(kind) => return machine.fail(lane, kind),
                     }
-                    std::ptr::copy_nonoverlapping(pointer, value.as_mut_ptr(), some);
                 }
-                let register = machine.regs.add(ins.d[0] as usize).cast::<M>();
-                register.add(lane as usize).write(value.as_ptr().cast::<M>().read_unaligned());
-            }
+                _ => {
+                    let mut value = [0; 16];
+                    found.of(lane).copy_to(&mut value);
+                    M::of_bytes(&value)
+                }
+            };
+            machine.regs.set_lane(ins.d[0], lane, value);
         }
         Step::Next
     }
+}
+
+/// The first bytes of a lane's element, zeros behind them.
+fn prefix(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    (lane, address): (u32, u64),
+    some: usize,
+    full: usize,
+) -> Result<[u8; 16], FaultKind> {
+    if !address.is_multiple_of(full as u64) {
+        return Err(FaultKind::MisalignedAddress { address, bytes: full as u32 });
+    }
+    let mut value = [0; 16];
+    machine.resolve(space_of(ins), lane, address, some as u64, false)?.copy_to(&mut value);
+    Ok(value)
 }
 
 /// The handler of a load of 4, 8 or 16 bytes that may be cut short.
@@ -79,32 +83,42 @@ const BULK_BYTES: u64 = 16;
 
 /// What a bulk copy does with the bytes.
 pub(crate) trait Transfer: 'static {
-    /// # Safety
-    /// Both pointers are good for `bytes`, whole elements, and the first is aligned to these.
-    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize);
+    /// Makes it, of whole elements: to memory that is aligned to these, from as much.
+    fn run(to: Checked, from: Checked);
 }
 
 struct Replace;
 
 impl Transfer for Replace {
-    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize) {
-        // SAFETY: by contract; they may overlap.
-        unsafe { std::ptr::copy(from, to, bytes) }
+    fn run(to: Checked, from: Checked) {
+        to.copy(from);
     }
 }
 
 /// Combines elements.
 pub(crate) struct Combine<O>(PhantomData<O>);
 
-impl<O: Operation> Transfer for Combine<O> {
-    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize) {
+impl<O: Operation> Combine<O> {
+    /// Combines the elements of `bytes` with those at `to`, which is aligned to these.
+    pub(crate) fn with(to: Checked, bytes: &[u8]) {
         let size = size_of::<O::Word>();
-        for at in (0..bytes).step_by(size) {
-            // SAFETY: by contract.
-            unsafe {
-                let value = from.add(at).cast::<O::Word>().read_unaligned();
-                O::run(to.add(at), value, value);
-            }
+        for (i, element) in bytes.chunks_exact(size).enumerate() {
+            let Some(to) = Cell::of(to.part(i * size..(i + 1) * size)) else { return };
+            let mut value = [0; 16];
+            value[..size].copy_from_slice(element);
+            let value = O::Word::of_bytes(&value);
+            O::run(to, value, value);
+        }
+    }
+}
+
+impl<O: Operation> Transfer for Combine<O> {
+    fn run(to: Checked, from: Checked) {
+        let size = size_of::<O::Word>();
+        for at in (0..to.bytes() / size).map(|i| i * size) {
+            let mut value = [0; 16];
+            from.part(at..at + size).copy_to(&mut value);
+            Self::with(to.part(at..at + size), &value[..size]);
         }
     }
 }
@@ -146,82 +160,78 @@ fn moved(tag: u32, given: u32, bytes: u64) -> (u64, u64, u32) {
 }
 
 impl<T: Transfer> Body for Bulk<T> {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two 64-bit registers, one of 32 bits and, if the tag says so,
-        // another of 64 and one of 32. All memory touched was checked by `resolve`.
-        unsafe {
-            for lane in lanes(active(machine, ins)) {
-                let i = lane as usize;
-                let target = read::<u64, WARP_LANES>(machine, ins.a[0]).0[i];
-                let from = read::<u64, WARP_LANES>(machine, ins.a[1]).0[i];
-                let bytes = u64::from(read::<u32, WARP_LANES>(machine, ins.a[2]).0[i]);
-                if bytes == 0 {
-                    continue;
-                }
-                let given = match ins.tag & (MASKED | INNER) {
-                    0 => 0,
-                    _ => read::<u32, WARP_LANES>(machine, ins.a[4]).0[i],
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        for lane in lanes(active(machine, ins)) {
+            let i = lane as usize;
+            let target = read::<u64, WARP_LANES>(machine, ins.a[0])[i];
+            let from = read::<u64, WARP_LANES>(machine, ins.a[1])[i];
+            let bytes = u64::from(read::<u32, WARP_LANES>(machine, ins.a[2])[i]);
+            if bytes == 0 {
+                continue;
+            }
+            let given = match ins.tag & (MASKED | INNER) {
+                0 => 0,
+                _ => read::<u32, WARP_LANES>(machine, ins.a[4])[i],
+            };
+            // Only what is moved must be there.
+            let (skipped, moved, mask) = moved(ins.tag, given, bytes);
+            let place =
+                |machine: &mut HandlerContext<'_>, shift: u32, address: u64, write: bool| {
+                    if !(address | bytes).is_multiple_of(BULK_BYTES) {
+                        let bytes = BULK_BYTES as u32;
+                        return Err(FaultKind::MisalignedAddress { address, bytes });
+                    }
+                    if moved == 0 {
+                        return Ok(Checked::NONE);
+                    }
+                    let first = address.wrapping_add(skipped);
+                    let space = ins.tag >> shift & 0xff;
+                    machine.resolve(space, lane, first, moved, write)
                 };
-                // Only what is moved must be there.
-                let (skipped, moved, mask) = moved(ins.tag, given, bytes);
-                let place =
-                    |machine: &mut HandlerContext<'_>, shift: u32, address: u64, write: bool| {
-                        if !(address | bytes).is_multiple_of(BULK_BYTES) {
-                            let bytes = BULK_BYTES as u32;
-                            return Err(FaultKind::MisalignedAddress { address, bytes });
-                        }
-                        if moved == 0 {
-                            return Ok(std::ptr::dangling_mut());
-                        }
-                        let first = address.wrapping_add(skipped);
-                        let space = ins.tag >> shift & 0xff;
-                        machine.resolve(space, lane, first, moved, write)
-                    };
-                let source = from;
-                let from = match place(machine, FROM_SHIFT, source, false) {
-                    Ok(from) => from,
+            let source = from;
+            let from = match place(machine, FROM_SHIFT, source, false) {
+                Ok(from) => from,
+                Err(kind) => return machine.fail(lane, kind),
+            };
+            // Where to and with which mbarrier: once, or for each block in a mask of ranks.
+            let ranks = match ins.tag & MULTICAST {
+                0 => 1,
+                _ => read::<u32, WARP_LANES>(machine, ins.a[4])[i],
+            };
+            for rank in lanes(ranks) {
+                let of_block = |address: u64| match ins.tag & MULTICAST {
+                    0 => address,
+                    _ => address % WINDOW_BYTES + (u64::from(rank) + 1) * WINDOW_BYTES,
+                };
+                let to = match place(machine, TO_SHIFT, of_block(target), true) {
+                    Ok(to) => to,
                     Err(kind) => return machine.fail(lane, kind),
                 };
-                // Where to and with which mbarrier: once, or for each block in a mask of ranks.
-                let ranks = match ins.tag & MULTICAST {
-                    0 => 1,
-                    _ => read::<u32, WARP_LANES>(machine, ins.a[4]).0[i],
-                };
-                for rank in lanes(ranks) {
-                    let of_block = |address: u64| match ins.tag & MULTICAST {
-                        0 => address,
-                        _ => address % WINDOW_BYTES + (u64::from(rank) + 1) * WINDOW_BYTES,
-                    };
-                    let to = match place(machine, TO_SHIFT, of_block(target), true) {
-                        Ok(to) => to,
-                        Err(kind) => return machine.fail(lane, kind),
-                    };
-                    if mask == 0xffff {
-                        T::run(to, from, moved as usize);
-                    } else {
-                        for at in (0..moved as usize).filter(|at| mask >> (at % 16) & 1 != 0) {
-                            T::run(to.add(at), from.add(at), 1);
-                        }
-                    }
-                    let mut told = None;
-                    if ins.tag & BARRIER != 0 {
-                        let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
-                        let written = |state: State| state.complete(bytes as u32);
-                        let address = of_block(address);
-                        match mbarrier::change(machine, lane, address, written) {
-                            Ok(before) => told = Some((address, before)),
-                            Err(kind) => return machine.fail(lane, kind),
-                        }
-                    }
-                    for (shift, address, writes) in
-                        [(FROM_SHIFT, source, false), (TO_SHIFT, of_block(target), true)]
-                    {
-                        let space = ins.tag >> shift & 0xff;
-                        copies::started(machine, (space, lane), (address, bytes), writes, told);
+                if mask == 0xffff {
+                    T::run(to, from);
+                } else {
+                    for at in (0..moved as usize).filter(|at| mask >> (at % 16) & 1 != 0) {
+                        T::run(to.part(at..at + 1), from.part(at..at + 1));
                     }
                 }
-                machine.counters.global_bytes += bytes;
+                let mut notified = None;
+                if ins.tag & BARRIER != 0 {
+                    let address = read::<u64, WARP_LANES>(machine, ins.a[3])[i];
+                    let written = |state: State| state.complete(bytes as u32);
+                    let address = of_block(address);
+                    match mbarrier::change(machine, lane, address, written) {
+                        Ok(before) => notified = Some((address, before)),
+                        Err(kind) => return machine.fail(lane, kind),
+                    }
+                }
+                for (shift, address, writes) in
+                    [(FROM_SHIFT, source, false), (TO_SHIFT, of_block(target), true)]
+                {
+                    let space = ins.tag >> shift & 0xff;
+                    copies::started(machine, (space, lane), (address, bytes), writes, notified);
+                }
             }
+            machine.counters.global_bytes += bytes;
         }
         Step::Next
     }

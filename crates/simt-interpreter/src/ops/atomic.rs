@@ -7,30 +7,44 @@
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half;
 use crate::ops::map::{Body, Lane, Rare, Target, active, versions};
-use crate::ops::memory::{lanes, locate};
+use crate::ops::memory::{Checked, lanes, locate_lanes};
 use crate::processor::{exchange_16, has_exchange_16};
 use simt::ir::op::{AtomOp, AtomType, Space};
-use simt::kernel::WARP_LANES;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
+/// Where a word is that is aligned and may be read and written, until the instruction ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell<W>(*mut W);
+
+impl<W> Cell<W> {
+    /// The word that memory is; `None` if it is none that can be updated.
+    pub(crate) fn of(memory: Checked) -> Option<Self> {
+        memory.holds::<W>().then_some(Self(memory.pointer().cast()))
+    }
+}
+
 /// A word that can be updated atomically.
 pub(crate) trait Word: Lane + PartialEq {
-    /// Replaces the word at `at` by `f` of it; returns the old value.
-    ///
-    /// # Safety
-    /// `at` is aligned and may be read and written.
-    unsafe fn update(at: *mut u8, f: impl Fn(Self) -> Self) -> Self;
+    /// Replaces a word by `f` of it; returns the old value.
+    fn update(at: Cell<Self>, f: impl Fn(Self) -> Self) -> Self;
 }
 
 macro_rules! words {
     ($($ty:ty, $atomic:ty;)*) => {
-        $(impl Word for $ty {
+        $(impl Cell<$ty> {
             #[inline(always)]
-            unsafe fn update(at: *mut u8, f: impl Fn(Self) -> Self) -> Self {
-                // SAFETY: by contract; other accesses to device memory are atomic or racing by
-                // the program's own doing.
-                let word = unsafe { <$atomic>::from_ptr(at.cast()) };
+            fn atomic(&self) -> &$atomic {
+                // SAFETY: it is a word that can be updated; other accesses to device memory are atomic or
+                // racing by the program's own doing.
+                unsafe { <$atomic>::from_ptr(self.0) }
+            }
+        }
+
+        impl Word for $ty {
+            #[inline(always)]
+            fn update(at: Cell<Self>, f: impl Fn(Self) -> Self) -> Self {
+                let word = at.atomic();
                 let mut old = word.load(SeqCst);
                 loop {
                     match word.compare_exchange_weak(old, f(old), SeqCst, SeqCst) {
@@ -49,18 +63,16 @@ words! {
 }
 
 impl Word for u128 {
-    unsafe fn update(at: *mut u8, f: impl Fn(Self) -> Self) -> Self {
-        let at = at.cast::<u128>();
-        // SAFETY: by contract; the decoder selects this only where the processor has it.
-        unsafe {
-            let mut old = exchange_16(at, 0, 0);
-            loop {
-                let now = exchange_16(at, old, f(old));
-                if now == old {
-                    return old;
-                }
-                old = now;
+    fn update(at: Cell<Self>, f: impl Fn(Self) -> Self) -> Self {
+        // SAFETY: it is a word that can be updated; `visit` gives this only where the processor has it.
+        let exchange = |old, new| unsafe { exchange_16(at.0, old, new) };
+        let mut old = exchange(0, 0);
+        loop {
+            let now = exchange(old, f(old));
+            if now == old {
+                return old;
             }
+            old = now;
         }
     }
 }
@@ -72,13 +84,9 @@ pub(crate) trait Operation: 'static {
     /// The new value.
     fn apply(old: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word;
     /// Does it.
-    ///
-    /// # Safety
-    /// As [`Word::update`].
     #[inline(always)]
-    unsafe fn run(at: *mut u8, b: Self::Word, c: Self::Word) -> Self::Word {
-        // SAFETY: by contract.
-        unsafe { Self::Word::update(at, |old| Self::apply(old, b, c)) }
+    fn run(at: Cell<Self::Word>, b: Self::Word, c: Self::Word) -> Self::Word {
+        Self::Word::update(at, |old| Self::apply(old, b, c))
     }
 }
 
@@ -86,9 +94,8 @@ struct Atom<O, const RETURNS: bool>(PhantomData<O>);
 
 impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: by contract; `each_lane` checks what `O::run` asks for.
-        unsafe { each_lane(machine, ins, RETURNS, |_, at, b, c| O::run(at, b, c)) }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        each_lane(machine, ins, RETURNS, |_, at, b, c| O::run(at, b, c))
     }
 }
 
@@ -97,56 +104,42 @@ struct AddGeneric<const RETURNS: bool>;
 
 impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: as in `Atom`.
-        unsafe {
-            each_lane(machine, ins, RETURNS, |machine, at: *mut u8, b, c| {
-                let offset = (at as u64).wrapping_sub(machine.shared as u64);
-                match offset < machine.shared_bytes {
-                    true => AddF32::run(at, b, c),
-                    false => AddF32Ftz::run(at, b, c),
-                }
-            })
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        each_lane(machine, ins, RETURNS, |machine, at, b, c| {
+            let offset = (at.0 as u64).wrapping_sub(machine.shared as u64);
+            match offset < machine.shared_bytes {
+                true => AddF32::run(at, b, c),
+                false => AddF32Ftz::run(at, b, c),
+            }
+        })
     }
 }
 
 /// Calls `update` with the place of each lane's word and its two operands; the old values are the
 /// results.
-///
-/// # Safety
-/// The decoder gave an address register and registers of `W`. A place is aligned and may be read and
-/// written.
 #[inline(always)]
-unsafe fn each_lane<W: Copy>(
+fn each_lane<W: Lane>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     returns: bool,
-    update: impl Fn(&HandlerContext<'_>, *mut u8, W, W) -> W,
+    update: impl Fn(&HandlerContext<'_>, Cell<W>, W, W) -> W,
 ) -> Step {
-    // SAFETY: by contract. `locate` checked every active lane's word for both reading and
-    // writing.
-    unsafe {
-        let m = active(machine, ins);
-        if m == 0 {
-            return Step::Next;
-        }
-        let bytes = size_of::<W>();
-        let mut pointers = [0u64; WARP_LANES];
-        match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
-            Ok(found) => found.point(&mut pointers, bytes),
-            Err(step) => return step,
-        }
-        let register = |machine: &HandlerContext<'_>, offset: u32, lane: u32| {
-            machine.regs.add(offset as usize).cast::<W>().add(lane as usize)
-        };
-        for lane in lanes(m) {
-            let b = register(machine, ins.a[1], lane).read();
-            let c = register(machine, ins.a[2], lane).read();
-            let old = update(machine, pointers[lane as usize] as *mut u8, b, c);
-            if returns {
-                register(machine, ins.d[0], lane).write(old);
-            }
+    let m = active(machine, ins);
+    if m == 0 {
+        return Step::Next;
+    }
+    let found = match locate_lanes(machine, ins, m, size_of::<W>() as u64, true) {
+        Ok(found) => found,
+        Err(step) => return step,
+    };
+    for lane in lanes(m) {
+        let b = machine.regs.lane(ins.a[1], lane);
+        let c = machine.regs.lane(ins.a[2], lane);
+        // Every word was checked, and that it is aligned.
+        let Some(cell) = Cell::of(found.of(lane)) else { continue };
+        let old = update(machine, cell, b, c);
+        if returns {
+            machine.regs.set_lane(ins.d[0], lane, old);
         }
     }
     Step::Next
@@ -168,7 +161,7 @@ macro_rules! operations {
 
 /// Operations that the processor does in one instruction.
 macro_rules! native {
-    ($($name:ident: $word:ty, $atomic:ty, $method:ident;)*) => {
+    ($($name:ident: $word:ty, $method:ident;)*) => {
         $(struct $name;
         impl Operation for $name {
             type Word = $word;
@@ -176,26 +169,25 @@ macro_rules! native {
                 b
             }
             #[inline(always)]
-            unsafe fn run(at: *mut u8, b: $word, _: $word) -> $word {
-                // SAFETY: by contract.
-                unsafe { <$atomic>::from_ptr(at.cast()) }.$method(b, SeqCst)
+            fn run(at: Cell<$word>, b: $word, _: $word) -> $word {
+                at.atomic().$method(b, SeqCst)
             }
         })*
     };
 }
 
 native! {
-    Add32: u32, AtomicU32, fetch_add;
-    Exch32: u32, AtomicU32, swap;
-    And32: u32, AtomicU32, fetch_and;
-    Or32: u32, AtomicU32, fetch_or;
-    Xor32: u32, AtomicU32, fetch_xor;
-    Add64: u64, AtomicU64, fetch_add;
-    Exch64: u64, AtomicU64, swap;
-    And64: u64, AtomicU64, fetch_and;
-    Or64: u64, AtomicU64, fetch_or;
-    Xor64: u64, AtomicU64, fetch_xor;
-    Exch16: u16, AtomicU16, swap;
+    Add32: u32, fetch_add;
+    Exch32: u32, swap;
+    And32: u32, fetch_and;
+    Or32: u32, fetch_or;
+    Xor32: u32, fetch_xor;
+    Add64: u64, fetch_add;
+    Exch64: u64, swap;
+    And64: u64, fetch_and;
+    Or64: u64, fetch_or;
+    Xor64: u64, fetch_xor;
+    Exch16: u16, swap;
 }
 
 #[inline(always)]

@@ -5,7 +5,7 @@
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::float::{flush, output};
-use crate::ops::map::{Body, Lanes, Rare, Target, each, read, versions, write};
+use crate::ops::map::{Body, Rare, Target, each, read, versions, write};
 use crate::processor::arithmetic::{ADD, DIV, FMA, MUL, SQRT, SUB};
 use crate::processor::direction::{DOWN, UP, ZERO};
 use crate::processor::{has_fma, rounded_32, rounded_64};
@@ -21,13 +21,11 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
     for Op32<N, OP, ROUND, FTZ>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        let inp = |x: Lanes<f32, N>| {
-            if FTZ { each(|i| flush(x.0[i])) } else { x.0 }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let inp = |x: [f32; N]| {
+            if FTZ { each(|i| flush(x[i])) } else { x }
         };
-        // SAFETY: the decoder gave f32 registers; sources that the operation lacks are the
-        // first one again.
-        let (a, b, c) = unsafe {
+        let (a, b, c) = {
             let a = inp(read::<f32, N>(machine, ins.a[0]));
             let b = if OP == RCP || OP == SQRT { a } else { inp(read(machine, ins.a[1])) };
             (a, b, if OP == FMA { inp(read(machine, ins.a[2])) } else { a })
@@ -37,9 +35,8 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
             RCP => rounded_32::<DIV, ROUND, N>(&mut d, &[1.0; N], &a, &c),
             _ => rounded_32::<OP, ROUND, N>(&mut d, &a, &b, &c),
         }
-        let d = Lanes::<f32, N>(each(|i| output::<FTZ>(d[i])));
-        // SAFETY: the decoder gave an f32 result.
-        unsafe { write(machine, ins.d[0], d) };
+        let d: [f32; N] = each(|i| output::<FTZ>(d[i]));
+        write(machine, ins.d[0], d);
         Step::Next
     }
 }
@@ -51,16 +48,15 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
     for Pair<N, OP, ROUND, FTZ>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave 64-bit registers; there is a third source if it is a sum of a product.
-        let (a, b, c) = unsafe {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let (a, b, c) = {
             let a = read::<u64, N>(machine, ins.a[0]);
             let b = read::<u64, N>(machine, ins.a[1]);
             (a, b, if OP == FMA { read(machine, ins.a[2]) } else { a })
         };
-        let half = |x: &Lanes<u64, N>, shift: u32| -> [f32; N] {
+        let half = |x: &[u64; N], shift: u32| -> [f32; N] {
             each(|i| {
-                let number = f32::from_bits((x.0[i] >> shift) as u32);
+                let number = f32::from_bits((x[i] >> shift) as u32);
                 if FTZ { flush(number) } else { number }
             })
         };
@@ -77,8 +73,7 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
                 *d |= u64::from(output::<FTZ>(made).to_bits()) << shift;
             }
         }
-        // SAFETY: the decoder gave a 64-bit result.
-        unsafe { write(machine, ins.d[0], Lanes(d)) };
+        write(machine, ins.d[0], d);
         Step::Next
     }
 }
@@ -87,20 +82,18 @@ struct Op64<const N: usize, const OP: u8, const ROUND: u8>;
 
 impl<const N: usize, const OP: u8, const ROUND: u8> Body for Op64<N, OP, ROUND> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: as for f32. FMA is selected only where the processor has it.
-        let (a, b, c) = unsafe {
-            let a = read::<f64, N>(machine, ins.a[0]).0;
-            let b = if OP == RCP || OP == SQRT { a } else { read(machine, ins.a[1]).0 };
-            (a, b, if OP == FMA { read(machine, ins.a[2]).0 } else { a })
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let (a, b, c) = {
+            let a = read::<f64, N>(machine, ins.a[0]);
+            let b = if OP == RCP || OP == SQRT { a } else { read(machine, ins.a[1]) };
+            (a, b, if OP == FMA { read(machine, ins.a[2]) } else { a })
         };
         let mut d = [0f64; N];
         match OP {
             RCP => rounded_64::<DIV, ROUND, N>(&mut d, &[1.0; N], &a, &c),
             _ => rounded_64::<OP, ROUND, N>(&mut d, &a, &b, &c),
         }
-        // SAFETY: the decoder gave an f64 result.
-        unsafe { write(machine, ins.d[0], Lanes(d)) };
+        write(machine, ins.d[0], d);
         Step::Next
     }
 }

@@ -1,7 +1,7 @@
 //! Fragments of matrices: the addresses of the lanes' elements in a tile, which loads and stores are then made at.
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{Body, Lanes, Rare, Target, each, read, versions, write};
+use crate::ops::map::{Body, Rare, Target, each, read, versions, write};
 use simt::ir::op::fragment::{Layout, Tile};
 use simt::kernel::WARP_LANES;
 
@@ -16,23 +16,20 @@ struct Addresses<const BASES: usize, const DISTANCES: usize>;
 
 impl<const BASES: usize, const DISTANCES: usize> Body for Addresses<BASES, DISTANCES> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let [first, step, place] = [(LINE, 0xff), (STEP, 0xf), (PLACE, 0x1f)]
             .map(|(shift, mask)| u64::from(ins.tag >> shift & mask));
         let four_places = ins.tag & FOUR_PLACES != 0;
-        // SAFETY: the decoder gave 64-bit registers, of one value or of one a lane.
-        unsafe {
-            let base = read::<u64, BASES>(machine, ins.a[0]).0;
-            let distance = read::<u64, DISTANCES>(machine, ins.a[1]).0;
-            let d = each(|lane| {
-                let (high, low) = (lane as u64 / 4, lane as u64 % 4);
-                let (line, at) = if four_places { (high, low) } else { (low, high) };
-                let lines = distance[lane % DISTANCES].wrapping_mul(first + step * line);
-                let start = base[lane % BASES].wrapping_add(ins.imm as u64);
-                start.wrapping_add(lines).wrapping_add(place * at)
-            });
-            write(machine, ins.d[0], Lanes::<u64, WARP_LANES>(d));
-        }
+        let base = read::<u64, BASES>(machine, ins.a[0]);
+        let distance = read::<u64, DISTANCES>(machine, ins.a[1]);
+        let d = each(|lane| {
+            let (high, low) = (lane as u64 / 4, lane as u64 % 4);
+            let (line, at) = if four_places { (high, low) } else { (low, high) };
+            let lines = distance[lane % DISTANCES].wrapping_mul(first + step * line);
+            let start = base[lane % BASES].wrapping_add(ins.imm as u64);
+            start.wrapping_add(lines).wrapping_add(place * at)
+        });
+        write::<u64, WARP_LANES>(machine, ins.d[0], d);
         Step::Next
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every half is an f32, and one f32 operation rounded to a half is the half operation rounded
 //! once: f32 has more than twice the digits. Fused multiply-add needs a little more: it is done in
-//! f64 with the sum rounded to odd, which a second rounding cannot tell from the exact sum.
+//! f64 with the sum rounded to odd, which a second rounding takes for the exact sum.
 
 use crate::handler_context::Handler;
 use crate::ops::map::{Rare, Target, binary, ternary, unary};

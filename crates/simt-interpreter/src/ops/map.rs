@@ -14,6 +14,8 @@
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 pub(crate) use crate::processor::pack_mask;
 use crate::processor::{has_avx2, has_avx512};
+pub(crate) use crate::register_file::Lane;
+use crate::register_file::Operand;
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
 use std::marker::PhantomData;
@@ -46,23 +48,18 @@ impl Target {
 
 /// The code of a handler, before it is compiled for a target.
 pub(crate) trait Body {
-    /// Runs it.
-    ///
-    /// # Safety
-    /// As [`Handler`].
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step;
+    /// Runs it, an instruction that was decoded for the function whose registers the machine has.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step;
 }
 
-unsafe fn baseline<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-    // SAFETY: the caller keeps the contract of `Handler`.
-    unsafe { B::run(machine, ins) }
+fn baseline<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    B::run(machine, ins)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn avx2<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-    // SAFETY: the caller keeps the contract of `Handler`.
-    unsafe { B::run(machine, ins) }
+fn avx2<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    B::run(machine, ins)
 }
 
 /// Which machine codes of a handler exist.
@@ -127,34 +124,6 @@ pub(crate) fn each<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
     unsafe { array.as_ptr().cast::<[T; N]>().read() }
 }
 
-/// Plain data of a lane.
-///
-/// # Safety
-/// Every bit pattern is a value; alignment is at most 16 bytes.
-pub(crate) unsafe trait Lane: Copy {}
-// SAFETY: numbers have no invalid bit patterns.
-unsafe impl Lane for u8 {}
-// SAFETY: as above.
-unsafe impl Lane for i8 {}
-// SAFETY: as above.
-unsafe impl Lane for u16 {}
-// SAFETY: as above.
-unsafe impl Lane for i16 {}
-// SAFETY: as above.
-unsafe impl Lane for u32 {}
-// SAFETY: as above.
-unsafe impl Lane for i32 {}
-// SAFETY: as above.
-unsafe impl Lane for u64 {}
-// SAFETY: as above.
-unsafe impl Lane for i64 {}
-// SAFETY: as above.
-unsafe impl Lane for u128 {}
-// SAFETY: as above.
-unsafe impl Lane for f32 {}
-// SAFETY: as above.
-unsafe impl Lane for f64 {}
-
 /// Bits of a lane whose type does not matter.
 pub(crate) trait Word: Lane {
     /// `self` if the bit is 1, else `other`. Arithmetic, because a vectoriser turns a choice of
@@ -193,49 +162,30 @@ macro_rules! formulas {
 }
 formulas! { u16 i16 u32 i32 u64 i64 }
 
-/// `N` lanes, aligned as registers are when there are 32 of them.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-pub(crate) struct Lanes<T, const N: usize>(pub(crate) [T; N]);
-
 /// Reads a register.
-///
-/// # Safety
-/// `offset` is that of a register of `N` lanes of `T` in the machine's file.
 #[inline(always)]
-pub(crate) unsafe fn read<T: Lane, const N: usize>(
-    machine: &HandlerContext<'_>,
-    offset: u32,
-) -> Lanes<T, N> {
-    // SAFETY: by contract the register lies in the file, which is aligned for it.
-    unsafe { *machine.regs.add(offset as usize).cast::<Lanes<T, N>>() }
+pub(crate) fn read<T: Lane, const N: usize>(machine: &HandlerContext<'_>, at: Operand) -> [T; N] {
+    machine.regs.read(at)
 }
 
 /// Writes a register.
-///
-/// # Safety
-/// As [`read`].
 #[inline(always)]
-pub(crate) unsafe fn write<T: Lane, const N: usize>(
+pub(crate) fn write<T: Lane, const N: usize>(
     machine: &mut HandlerContext<'_>,
-    offset: u32,
-    value: Lanes<T, N>,
+    at: Operand,
+    lanes: [T; N],
 ) {
-    // SAFETY: by contract the register lies in the file, which is aligned for it.
-    unsafe { *machine.regs.add(offset as usize).cast::<Lanes<T, N>>() = value }
+    machine.regs.write(at, lanes);
 }
 
 struct Map1<const N: usize, A, D, F>(PhantomData<(A, D, F)>);
 
 impl<const N: usize, A: Lane, D: Lane, F: Fn(A) -> D + Copy> Body for Map1<N, A, D, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, N>(machine, ins.a[0]);
-            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i]))));
-        }
+        let a = read::<A, N>(machine, ins.a[0]);
+        write::<D, N>(machine, ins.d[0], each(|i| f(a[i])));
         Step::Next
     }
 }
@@ -246,14 +196,11 @@ impl<const N: usize, A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy> Body
     for Map2<N, A, B, D, F>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, N>(machine, ins.a[0]);
-            let b = read::<B, N>(machine, ins.a[1]);
-            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i], b.0[i]))));
-        }
+        let a = read::<A, N>(machine, ins.a[0]);
+        let b = read::<B, N>(machine, ins.a[1]);
+        write::<D, N>(machine, ins.d[0], each(|i| f(a[i], b[i])));
         Step::Next
     }
 }
@@ -264,16 +211,13 @@ impl<const N: usize, A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + C
     for Map3<N, A, B, C, D, F>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, N>(machine, ins.a[0]);
-            let b = read::<B, N>(machine, ins.a[1]);
-            let c = read::<C, N>(machine, ins.a[2]);
-            let d = each(|i| f(a.0[i], b.0[i], c.0[i]));
-            write(machine, ins.d[0], Lanes::<D, N>(d));
-        }
+        let a = read::<A, N>(machine, ins.a[0]);
+        let b = read::<B, N>(machine, ins.a[1]);
+        let c = read::<C, N>(machine, ins.a[2]);
+        let d = each(|i| f(a[i], b[i], c[i]));
+        write::<D, N>(machine, ins.d[0], d);
         Step::Next
     }
 }
@@ -324,42 +268,33 @@ struct FloatMap3<const N: usize, F>(PhantomData<F>);
 
 impl<const N: usize, F: Fn(f32) -> f32 + Copy> Body for FloatMap1<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave f32 registers.
-        unsafe {
-            let a = read::<f32, N>(machine, ins.a[0]).0;
-            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i])))));
-        }
+        let a = read::<f32, N>(machine, ins.a[0]);
+        write(machine, ins.d[0], canonical::<N>(each(|i| f(a[i]))));
         Step::Next
     }
 }
 
 impl<const N: usize, F: Fn(f32, f32) -> f32 + Copy> Body for FloatMap2<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave f32 registers.
-        unsafe {
-            let a = read::<f32, N>(machine, ins.a[0]).0;
-            let b = read::<f32, N>(machine, ins.a[1]).0;
-            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i])))));
-        }
+        let a = read::<f32, N>(machine, ins.a[0]);
+        let b = read::<f32, N>(machine, ins.a[1]);
+        write(machine, ins.d[0], canonical::<N>(each(|i| f(a[i], b[i]))));
         Step::Next
     }
 }
 
 impl<const N: usize, F: Fn(f32, f32, f32) -> f32 + Copy> Body for FloatMap3<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave f32 registers.
-        unsafe {
-            let a = read::<f32, N>(machine, ins.a[0]).0;
-            let b = read::<f32, N>(machine, ins.a[1]).0;
-            let c = read::<f32, N>(machine, ins.a[2]).0;
-            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i], c[i])))));
-        }
+        let a = read::<f32, N>(machine, ins.a[0]);
+        let b = read::<f32, N>(machine, ins.a[1]);
+        let c = read::<f32, N>(machine, ins.a[2]);
+        write(machine, ins.d[0], canonical::<N>(each(|i| f(a[i], b[i], c[i]))));
         Step::Next
     }
 }
@@ -380,42 +315,23 @@ pub(crate) fn float_ternary<F: Fn(f32, f32, f32) -> f32 + Copy>(target: Target, 
 }
 
 /// Writes a predicate in the active lanes.
-///
-/// # Safety
-/// `ins` has a predicate's offset as its first result and as its guard.
 #[inline(always)]
-pub(crate) unsafe fn write_pred(machine: &mut HandlerContext<'_>, ins: &Ins, value: u32) {
-    // SAFETY: by contract.
-    unsafe { write_pred_at(machine, ins, ins.d[0], value) }
+pub(crate) fn write_pred(machine: &mut HandlerContext<'_>, ins: &Ins, value: u32) {
+    write_pred_at(machine, ins, ins.d[0], value)
 }
 
-/// Writes the predicate at `offset` in the active lanes.
-///
-/// # Safety
-/// As [`write_pred`], for `offset`.
+/// Writes the predicate at `at` in the active lanes.
 #[inline(always)]
-pub(crate) unsafe fn write_pred_at(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    offset: u32,
-    value: u32,
-) {
-    // SAFETY: by contract.
-    unsafe {
-        let m = active(machine, ins);
-        let d = machine.regs.add(offset as usize).cast::<u32>();
-        *d = (*d & !m) | (value & m);
-    }
+pub(crate) fn write_pred_at(machine: &mut HandlerContext<'_>, ins: &Ins, at: Operand, value: u32) {
+    let m = active(machine, ins);
+    let [old] = machine.regs.read::<u32, 1>(at);
+    machine.regs.write(at, [(old & !m) | (value & m)]);
 }
 
 /// Reads a predicate, all 32 bits.
-///
-/// # Safety
-/// As [`write_pred`].
 #[inline(always)]
-pub(crate) unsafe fn read_pred(machine: &HandlerContext<'_>, offset: u32) -> u32 {
-    // SAFETY: by contract.
-    unsafe { *machine.regs.add(offset as usize).cast::<u32>() }
+pub(crate) fn read_pred(machine: &HandlerContext<'_>, at: Operand) -> u32 {
+    machine.regs.read::<u32, 1>(at)[0]
 }
 
 struct Cmp1<A, F>(PhantomData<(A, F)>);
@@ -425,56 +341,44 @@ struct UniformCmp2<A, F>(PhantomData<(A, F)>);
 
 impl<A: Lane, F: Fn(A) -> bool + Copy> Body for Cmp1<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, WARP_LANES>(machine, ins.a[0]);
-            let bytes = each(|i| if f(a.0[i]) { 0xff } else { 0 });
-            write_pred(machine, ins, pack_mask(&bytes));
-        }
+        let a = read::<A, WARP_LANES>(machine, ins.a[0]);
+        let bytes = each(|i| if f(a[i]) { 0xff } else { 0 });
+        write_pred(machine, ins, pack_mask(&bytes));
         Step::Next
     }
 }
 
 impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for Cmp2<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, WARP_LANES>(machine, ins.a[0]);
-            let b = read::<A, WARP_LANES>(machine, ins.a[1]);
-            let bytes = each(|i| if f(a.0[i], b.0[i]) { 0xff } else { 0 });
-            write_pred(machine, ins, pack_mask(&bytes));
-        }
+        let a = read::<A, WARP_LANES>(machine, ins.a[0]);
+        let b = read::<A, WARP_LANES>(machine, ins.a[1]);
+        let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
+        write_pred(machine, ins, pack_mask(&bytes));
         Step::Next
     }
 }
 
 impl<A: Lane, F: Fn(A) -> bool + Copy> Body for UniformCmp1<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, 1>(machine, ins.a[0]);
-            write_pred(machine, ins, if f(a.0[0]) { !0 } else { 0 });
-        }
+        let a = read::<A, 1>(machine, ins.a[0]);
+        write_pred(machine, ins, if f(a[0]) { !0 } else { 0 });
         Step::Next
     }
 }
 
 impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for UniformCmp2<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        // SAFETY: the decoder gave registers of these types.
-        unsafe {
-            let a = read::<A, 1>(machine, ins.a[0]);
-            let b = read::<A, 1>(machine, ins.a[1]);
-            write_pred(machine, ins, if f(a.0[0], b.0[0]) { !0 } else { 0 });
-        }
+        let a = read::<A, 1>(machine, ins.a[0]);
+        let b = read::<A, 1>(machine, ins.a[1]);
+        write_pred(machine, ins, if f(a[0], b[0]) { !0 } else { 0 });
         Step::Next
     }
 }
@@ -491,21 +395,16 @@ pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions
 
 /// The lanes of an affine value: of two scalars, the lower half's value and the upper half's, each the
 /// first of a run of half a warp; or of one, lane 0's.
-///
-/// # Safety
-/// `low`, and `high` if `HALVES`, are scalars of this type.
 #[inline(always)]
-unsafe fn lanes_of<T: Formula, const HALVES: bool>(
+fn lanes_of<T: Formula, const HALVES: bool>(
     machine: &HandlerContext<'_>,
-    low: u32,
-    high: u32,
+    low: Operand,
+    high: Operand,
     stride: i64,
 ) -> [T; WARP_LANES] {
-    // SAFETY: by contract.
-    let low = unsafe { read::<T, 1>(machine, low).0[0] };
+    let low = read::<T, 1>(machine, low)[0];
     if HALVES {
-        // SAFETY: by contract.
-        let high = unsafe { read::<T, 1>(machine, high).0[0] };
+        let high = read::<T, 1>(machine, high)[0];
         let [a, b]: [[T; HALF_LANES]; 2] =
             [each(|i| low.step(stride, i)), each(|i| high.step(stride, i))];
         each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] })
@@ -518,16 +417,13 @@ struct CmpAffine<A, F, const HALVES: bool>(PhantomData<(A, F)>);
 
 impl<A: Formula, F: Fn(A, A) -> bool + Copy, const HALVES: bool> Body for CmpAffine<A, F, HALVES> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         let strides = (i64::from(ins.imm as i32), ins.imm >> 32);
-        // SAFETY: the decoder gave scalars of these types, upper halves behind lower ones.
-        unsafe {
-            let a: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[0], ins.a[2], strides.0);
-            let b: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[1], ins.a[3], strides.1);
-            let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
-            write_pred(machine, ins, pack_mask(&bytes));
-        }
+        let a: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[0], ins.a[2], strides.0);
+        let b: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[1], ins.a[3], strides.1);
+        let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
+        write_pred(machine, ins, pack_mask(&bytes));
         Step::Next
     }
 }
@@ -565,12 +461,9 @@ struct Ramp<T, const HALVES: bool>(PhantomData<T>);
 
 impl<T: Formula, const HALVES: bool> Body for Ramp<T, HALVES> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave one or two scalars and a register of this type.
-        unsafe {
-            let d = lanes_of::<T, HALVES>(machine, ins.a[0], ins.a[1], ins.imm);
-            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let d = lanes_of::<T, HALVES>(machine, ins.a[0], ins.a[1], ins.imm);
+        write::<T, WARP_LANES>(machine, ins.d[0], d);
         Step::Next
     }
 }
@@ -588,28 +481,22 @@ struct UniformSelect<T>(PhantomData<T>);
 
 impl<T: Word> Body for Select<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two registers of this type and a predicate.
-        unsafe {
-            let a = read::<T, WARP_LANES>(machine, ins.a[0]);
-            let b = read::<T, WARP_LANES>(machine, ins.a[1]);
-            let p = read_pred(machine, ins.a[2]);
-            let d = each(|i| a.0[i].pick(b.0[i], p >> i));
-            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let a = read::<T, WARP_LANES>(machine, ins.a[0]);
+        let b = read::<T, WARP_LANES>(machine, ins.a[1]);
+        let p = read_pred(machine, ins.a[2]);
+        let d = each(|i| a[i].pick(b[i], p >> i));
+        write::<T, WARP_LANES>(machine, ins.d[0], d);
         Step::Next
     }
 }
 
 impl<T: Lane> Body for UniformSelect<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two registers of this type and a predicate.
-        unsafe {
-            let p = read_pred(machine, ins.a[2]) & machine.mask != 0;
-            let d = read::<T, 1>(machine, if p { ins.a[0] } else { ins.a[1] });
-            write(machine, ins.d[0], d);
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let p = read_pred(machine, ins.a[2]) & machine.mask != 0;
+        let d = read::<T, 1>(machine, if p { ins.a[0] } else { ins.a[1] });
+        write(machine, ins.d[0], d);
         Step::Next
     }
 }
@@ -624,41 +511,31 @@ struct UniformBlend<T>(PhantomData<T>);
 
 impl<T: Word> Body for Blend<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two registers of this type.
-        unsafe {
-            let m = active(machine, ins);
-            let a = read::<T, WARP_LANES>(machine, ins.a[0]);
-            let old = read::<T, WARP_LANES>(machine, ins.d[0]);
-            let d = each(|i| a.0[i].pick(old.0[i], m >> i));
-            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
+        let a = read::<T, WARP_LANES>(machine, ins.a[0]);
+        let old = read::<T, WARP_LANES>(machine, ins.d[0]);
+        let d = each(|i| a[i].pick(old[i], m >> i));
+        write::<T, WARP_LANES>(machine, ins.d[0], d);
         Step::Next
     }
 }
 
 impl<T: Word> Body for UniformBlend<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two scalars of this type.
-        unsafe {
-            if active(machine, ins) != 0 {
-                let a = read::<T, 1>(machine, ins.a[0]);
-                write(machine, ins.d[0], a);
-            }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        if active(machine, ins) != 0 {
+            let a = read::<T, 1>(machine, ins.a[0]);
+            write(machine, ins.d[0], a);
         }
         Step::Next
     }
 }
 
 /// The lanes that run the instruction: active, and its guard holds.
-///
-/// # Safety
-/// The instruction's guard is the offset of a predicate.
 #[inline(always)]
-pub(crate) unsafe fn active(machine: &HandlerContext<'_>, ins: &Ins) -> u32 {
-    // SAFETY: by contract.
-    unsafe { machine.mask & read_pred(machine, ins.guard) }
+pub(crate) fn active(machine: &HandlerContext<'_>, ins: &Ins) -> u32 {
+    machine.mask & read_pred(machine, ins.guard)
 }
 
 /// A handler that copies `a` to `d` in the active lanes.
@@ -670,12 +547,9 @@ struct Splat<T>(PhantomData<T>);
 
 impl<T: Lane> Body for Splat<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar and a register of this type.
-        unsafe {
-            let a = read::<T, 1>(machine, ins.a[0]).0[0];
-            write(machine, ins.d[0], Lanes([a; WARP_LANES]));
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let a = read::<T, 1>(machine, ins.a[0])[0];
+        write(machine, ins.d[0], [a; WARP_LANES]);
         Step::Next
     }
 }

@@ -9,11 +9,13 @@
 #![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
 
 mod address;
+mod checked;
 
 pub(crate) use crate::ops::memory::address::*;
+pub(crate) use crate::ops::memory::checked::Checked;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{Body, Lane, Lanes, Target, active, each, read, versions, write};
+use crate::ops::map::{Body, Lane, Target, active, each, read, versions, write};
 use crate::processor::{load_16, store_16};
 use simt::ir::op::{Access, Width};
 use simt::kernel::WARP_LANES;
@@ -105,10 +107,8 @@ struct Load<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
-        // checked the memory of the lanes in `m`, and only that is read. Lanes are at least as
-        // aligned as their type, because the check included the whole access's alignment.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: `locate` checked the memory of the lanes in `m`, and only that is read.
         unsafe {
             let stride = size_of::<M>() * COUNT;
             let mut pointers = [0u64; WARP_LANES];
@@ -121,7 +121,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                     let all = p.cast::<[[M; COUNT]; WARP_LANES]>().read_unaligned();
                     for k in 0..COUNT {
                         let d = each(|i| all[i][k].widen());
-                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                        write::<R, WARP_LANES>(machine, ins.d[k], d);
                     }
                 }
                 Located::HalfAffine([low, high]) if m == FULL && !M::BY_ITSELF => {
@@ -131,7 +131,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                         let [a, b]: [[R; HALF_LANES]; 2] =
                             [each(|i| low[i][k].widen()), each(|i| high[i][k].widen())];
                         let d = each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] });
-                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                        write::<R, WARP_LANES>(machine, ins.d[k], d);
                     }
                 }
                 Located::Span(_) | Located::HalfAffine(_) => {
@@ -161,7 +161,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
 /// Loads one lane's elements.
 ///
 /// # Safety
-/// `from` points to `COUNT` elements; the instruction's results are registers of `R`.
+/// `from` points to `COUNT` elements.
 #[inline(always)]
 unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     machine: &mut HandlerContext<'_>,
@@ -173,7 +173,7 @@ unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
         // SAFETY: by contract.
         unsafe {
             let value = M::fetch(from.cast::<M>().add(k)).widen();
-            machine.regs.add(ins.d[k] as usize).cast::<R>().add(lane as usize).write(value);
+            machine.regs.set_lane::<R>(ins.d[k], lane, value);
         }
     }
 }
@@ -188,9 +188,8 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
     for LoadOfOne<M, R, COUNT, LANES>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `LANES` lanes of `R`;
-        // the memory read is what was checked.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: the memory read is what was checked.
         unsafe {
             let bytes = (size_of::<M>() * COUNT) as u64;
             let from = match locate_one(machine, ins, bytes, false) {
@@ -199,7 +198,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
             };
             for k in 0..COUNT {
                 let value = M::fetch(from.cast::<M>().add(k)).widen();
-                write(machine, ins.d[k], Lanes::<R, LANES>([value; LANES]));
+                write::<R, LANES>(machine, ins.d[k], [value; LANES]);
             }
         }
         Step::Next
@@ -208,39 +207,29 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
 
 /// The lanes that run an access, at least one, and where their elements of `bytes` are; or what to do
 /// instead.
-///
-/// # Safety
-/// As [`locate`].
 #[inline(always)]
-unsafe fn located(
+fn located(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     bytes: u64,
     write: bool,
     pointers: &mut Pointers,
 ) -> Result<(u32, Located), Step> {
-    // SAFETY: by contract.
-    unsafe {
-        match active(machine, ins) {
-            0 => Err(Step::Next),
-            m => Ok((m, locate(machine, ins, m, bytes, write, pointers)?)),
-        }
+    match active(machine, ins) {
+        0 => Err(Step::Next),
+        m => Ok((m, locate(machine, ins, m, bytes, write, pointers)?)),
     }
 }
 
 /// Checks an access that all lanes that run it make at one address; or says what to do instead.
-///
-/// # Safety
-/// The instruction's first source is a scalar address as its tag says.
 #[inline(always)]
-unsafe fn locate_one(
+fn locate_one(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     bytes: u64,
     write: bool,
 ) -> Result<*mut u8, Step> {
-    // SAFETY: by contract.
-    let (m, address) = unsafe { (active(machine, ins), first_address(machine, ins, 0)) };
+    let (m, address) = (active(machine, ins), first_address(machine, ins, ins.a[0]));
     if m == 0 {
         return Err(Step::Next);
     }
@@ -260,6 +249,7 @@ unsafe fn locate_one(
     }
     machine
         .resolve(space, m.trailing_zeros(), address, bytes, write)
+        .map(Checked::pointer)
         .map_err(|kind| machine.fail(m.trailing_zeros(), kind))
 }
 
@@ -267,9 +257,8 @@ struct Store<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
-        // checked the memory of the lanes in `m`, and only that is written.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: `locate` checked the memory of the lanes in `m`, and only that is written.
         unsafe {
             let stride = size_of::<M>() * COUNT;
             let mut pointers = [0u64; WARP_LANES];
@@ -280,13 +269,13 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
             match found {
                 Located::Span(p) if m == FULL && !M::BY_ITSELF => {
                     let values: [[R; WARP_LANES]; COUNT] =
-                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]));
                     let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
                     p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
                 }
                 Located::HalfAffine(halves) if m == FULL && !M::BY_ITSELF => {
                     let values: [[R; WARP_LANES]; COUNT] =
-                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]));
                     for (half, to) in halves.into_iter().enumerate() {
                         let all: [[M; COUNT]; HALF_LANES] =
                             each(|i| each(|k| M::narrow(values[k][half * HALF_LANES + i])));
@@ -314,7 +303,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
 /// Stores one lane's elements.
 ///
 /// # Safety
-/// `to` points to room for `COUNT` elements; the instruction's values are registers of `R`.
+/// `to` points to room for `COUNT` elements.
 #[inline(always)]
 unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     machine: &mut HandlerContext<'_>,
@@ -325,8 +314,7 @@ unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     for k in 0..COUNT {
         // SAFETY: by contract.
         unsafe {
-            let register = machine.regs.add(ins.a[1 + k] as usize).cast::<R>();
-            let value = M::narrow(register.add(lane as usize).read());
+            let value = M::narrow(machine.regs.lane(ins.a[1 + k], lane));
             value.put(to.cast::<M>().add(k));
         }
     }
@@ -336,9 +324,8 @@ struct UniformStore<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar address and `COUNT` scalars; the memory written is
-        // what was checked.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: the memory written is what was checked.
         unsafe {
             let bytes = (size_of::<M>() * COUNT) as u64;
             let to = match locate_one(machine, ins, bytes, true) {
@@ -346,7 +333,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COU
                 Err(step) => return step,
             };
             for k in 0..COUNT {
-                let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k]).0[0]);
+                let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k])[0]);
                 value.put(to.cast::<M>().add(k));
             }
         }

@@ -3,7 +3,7 @@
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::integer;
 use crate::ops::map::{
-    Body, Lane, Lanes, Rare, Target, active, binary, each, read, read_pred, unary, versions, write,
+    Body, Lane, Rare, Target, active, binary, each, read, read_pred, unary, versions, write,
     write_pred, write_pred_at,
 };
 use simt::ir::op::{PredOp, Space, Special, Width};
@@ -26,24 +26,21 @@ pub(crate) fn lop3(t: Target) -> Handler {
     struct Lop3<const N: usize>;
     impl<const N: usize> Body for Lop3<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let bit = |i: u32| if ins.imm >> i & 1 != 0 { !0u32 } else { 0 };
             let table: [u32; 8] = each(|i| bit(i as u32));
-            // SAFETY: the decoder gave four 32-bit registers.
-            unsafe {
-                let a = read::<u32, N>(machine, ins.a[0]).0;
-                let b = read::<u32, N>(machine, ins.a[1]).0;
-                let c = read::<u32, N>(machine, ins.a[2]).0;
-                let d = each(|i| {
-                    let (a, b, c) = (a[i], b[i], c[i]);
-                    let low = (!b & (!c & table[0] | c & table[1]))
-                        | (b & (!c & table[2] | c & table[3]));
-                    let high = (!b & (!c & table[4] | c & table[5]))
-                        | (b & (!c & table[6] | c & table[7]));
-                    !a & low | a & high
-                });
-                write(machine, ins.d[0], Lanes::<u32, N>(d));
-            }
+            let a = read::<u32, N>(machine, ins.a[0]);
+            let b = read::<u32, N>(machine, ins.a[1]);
+            let c = read::<u32, N>(machine, ins.a[2]);
+            let d = each(|i| {
+                let (a, b, c) = (a[i], b[i], c[i]);
+                let low =
+                    (!b & (!c & table[0] | c & table[1])) | (b & (!c & table[2] | c & table[3]));
+                let high =
+                    (!b & (!c & table[4] | c & table[5])) | (b & (!c & table[6] | c & table[7]));
+                !a & low | a & high
+            });
+            write::<u32, N>(machine, ins.d[0], d);
             Step::Next
         }
     }
@@ -55,20 +52,17 @@ pub(crate) fn insert(width: Width, t: Target) -> Option<Handler> {
     struct Insert<const N: usize, T>(PhantomData<T>);
     impl<const N: usize, T: Lane + Into<u64> + Truncate> Body for Insert<N, T> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave registers of these types.
-            unsafe {
-                let a = read::<T, N>(machine, ins.a[0]).0;
-                let b = read::<T, N>(machine, ins.a[1]).0;
-                let position = read::<u32, N>(machine, ins.a[2]).0;
-                let length = read::<u32, N>(machine, ins.a[3]).0;
-                let bits = size_of::<T>() as u32 * 8;
-                let d = each(|i| {
-                    let d = integer::insert(a[i].into(), b[i].into(), position[i], length[i], bits);
-                    T::truncate(d)
-                });
-                write(machine, ins.d[0], Lanes::<T, N>(d));
-            }
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            let a = read::<T, N>(machine, ins.a[0]);
+            let b = read::<T, N>(machine, ins.a[1]);
+            let position = read::<u32, N>(machine, ins.a[2]);
+            let length = read::<u32, N>(machine, ins.a[3]);
+            let bits = size_of::<T>() as u32 * 8;
+            let d = each(|i| {
+                let d = integer::insert(a[i].into(), b[i].into(), position[i], length[i], bits);
+                T::truncate(d)
+            });
+            write::<T, N>(machine, ins.d[0], d);
             Step::Next
         }
     }
@@ -105,38 +99,36 @@ macro_rules! carry_body {
             for Carry<N, $t, SUBTRACT, IN, OUT>
         {
             #[inline(always)]
-            unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-                // SAFETY: the decoder gave registers of this width and predicates for carries.
-                unsafe {
-                    let a = read::<$t, N>(machine, ins.a[0]).0;
-                    let b = read::<$t, N>(machine, ins.a[1]).0;
-                    let carry = if IN { read_pred(machine, ins.a[2]) } else { 0 };
-                    // One value for the lanes that run: what others have says nothing.
-                    let carry = if N == 1 { carry & active(machine, ins) } else { carry };
-                    let mut out = 0;
-                    let mut d = [0; N];
-                    for i in 0..N {
-                        let c = if N == 1 { (carry != 0) as $t } else { (carry >> i & 1) as $t };
-                        let (x, over) = if SUBTRACT {
-                            let (x, first) = a[i].overflowing_sub(b[i]);
-                            let (x, second) = x.overflowing_sub(c);
-                            (x, first | second)
-                        } else {
-                            let (x, first) = a[i].overflowing_add(b[i]);
-                            let (x, second) = x.overflowing_add(c);
-                            (x, first | second)
-                        };
-                        d[i] = x;
-                        out |= u32::from(over) << i;
-                    }
-                    if N == 1 && out != 0 {
-                        out = !0;
-                    }
-                    write(machine, ins.d[0], Lanes::<$t, N>(d));
-                    if OUT {
-                        write_pred_at(machine, ins, ins.d[1], out);
-                    }
+            fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+                let a = read::<$t, N>(machine, ins.a[0]);
+                let b = read::<$t, N>(machine, ins.a[1]);
+                let carry = if IN { read_pred(machine, ins.a[2]) } else { 0 };
+                // One value for the lanes that run: what others have says nothing.
+                let carry = if N == 1 { carry & active(machine, ins) } else { carry };
+                let mut out = 0;
+                let mut d = [0; N];
+                for i in 0..N {
+                    let c = if N == 1 { (carry != 0) as $t } else { (carry >> i & 1) as $t };
+                    let (x, over) = if SUBTRACT {
+                        let (x, first) = a[i].overflowing_sub(b[i]);
+                        let (x, second) = x.overflowing_sub(c);
+                        (x, first | second)
+                    } else {
+                        let (x, first) = a[i].overflowing_add(b[i]);
+                        let (x, second) = x.overflowing_add(c);
+                        (x, first | second)
+                    };
+                    d[i] = x;
+                    out |= u32::from(over) << i;
                 }
+                if N == 1 && out != 0 {
+                    out = !0;
+                }
+                write::<$t, N>(machine, ins.d[0], (d));
+                if OUT {
+                    write_pred_at(machine, ins, ins.d[1], out);
+                }
+
                 Step::Next
             }
         }
@@ -180,13 +172,10 @@ pub(crate) fn pack(part: Width, whole: Width, t: Target) -> Option<Handler> {
     struct Quarters<const N: usize>;
     impl<const N: usize> Body for Quarters<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave four 16-bit sources and a 64-bit result.
-            unsafe {
-                let p: [[u16; N]; 4] = each(|k| read::<u16, N>(machine, ins.a[k]).0);
-                let d = each(|i| (0..4).fold(0u64, |d, k| d | u64::from(p[k][i]) << (16 * k)));
-                write(machine, ins.d[0], Lanes::<u64, N>(d));
-            }
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            let p: [[u16; N]; 4] = each(|k| read::<u16, N>(machine, ins.a[k]));
+            let d = each(|i| (0..4).fold(0u64, |d, k| d | u64::from(p[k][i]) << (16 * k)));
+            write::<u64, N>(machine, ins.d[0], d);
             Step::Next
         }
     }
@@ -208,15 +197,13 @@ macro_rules! unpack_body {
     ($whole:ty, $part:ty) => {
         impl<const N: usize, const PARTS: usize> Body for Unpack<N, PARTS, $whole, $part> {
             #[inline(always)]
-            unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-                // SAFETY: the decoder gave a source and `PARTS` results of these widths.
-                unsafe {
-                    let a = read::<$whole, N>(machine, ins.a[0]).0;
-                    for k in 0..PARTS {
-                        let d = each(|i| (a[i] >> (<$part>::BITS as usize * k)) as $part);
-                        write(machine, ins.d[k], Lanes::<$part, N>(d));
-                    }
+            fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+                let a = read::<$whole, N>(machine, ins.a[0]);
+                for k in 0..PARTS {
+                    let d = each(|i| (a[i] >> (<$part>::BITS as usize * k)) as $part);
+                    write::<$part, N>(machine, ins.d[k], (d));
                 }
+
                 Step::Next
             }
         }
@@ -246,24 +233,21 @@ struct PredLogic<const OP: u8>;
 
 impl<const OP: u8> Body for PredLogic<OP> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave predicates.
-        unsafe {
-            let a = read_pred(machine, ins.a[0]);
-            let b = || read_pred(machine, ins.a[1]);
-            let d = match OP {
-                0 => a & b(),
-                1 => a | b(),
-                2 => a ^ b(),
-                3 => !a,
-                4 => a,
-                _ => {
-                    let p = read_pred(machine, ins.a[2]);
-                    (a & p) | (b() & !p)
-                }
-            };
-            write_pred(machine, ins, d);
-        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let a = read_pred(machine, ins.a[0]);
+        let b = || read_pred(machine, ins.a[1]);
+        let d = match OP {
+            0 => a & b(),
+            1 => a | b(),
+            2 => a ^ b(),
+            3 => !a,
+            4 => a,
+            _ => {
+                let p = read_pred(machine, ins.a[2]);
+                (a & p) | (b() & !p)
+            }
+        };
+        write_pred(machine, ins, d);
         Step::Next
     }
 }
@@ -325,7 +309,7 @@ struct InSpace<const SPACE: u8>;
 
 impl<const SPACE: u8> Body for InSpace<SPACE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let inside = |a: u64| match SPACE {
             0 => a.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES,
             1 => a.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES,
@@ -338,12 +322,9 @@ impl<const SPACE: u8> Body for InSpace<SPACE> {
                 .iter()
                 .any(|(start, end)| a >= *start && a < *end),
         };
-        // SAFETY: the decoder gave a 64-bit register and a predicate.
-        unsafe {
-            let a = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
-            let d = a.iter().enumerate().fold(0, |d, (i, a)| d | u32::from(inside(*a)) << i);
-            write_pred(machine, ins, d);
-        }
+        let a = read::<u64, WARP_LANES>(machine, ins.a[0]);
+        let d = a.iter().enumerate().fold(0, |d, (i, a)| d | u32::from(inside(*a)) << i);
+        write_pred(machine, ins, d);
         Step::Next
     }
 }
@@ -366,10 +347,9 @@ pub(crate) fn frame_address(t: Target) -> Handler {
     struct Frame<const N: usize>;
     impl<const N: usize> Body for Frame<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let address = machine.frame + ins.imm as u64;
-            // SAFETY: the decoder gave a 64-bit register.
-            unsafe { write(machine, ins.d[0], Lanes([address; N])) };
+            write(machine, ins.d[0], [address; N]);
             Step::Next
         }
     }
@@ -383,39 +363,35 @@ pub(crate) fn special(special: Special, t: Target) -> Handler {
     struct Tid;
     impl<const N: usize> Body for Read32<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let lane = |i: usize| machine.special(ins.imm as u8, i as u32) as u32;
             let d = each(lane);
-            // SAFETY: the decoder gave a 32-bit register.
-            unsafe { write(machine, ins.d[0], Lanes::<u32, N>(d)) };
+            write::<u32, N>(machine, ins.d[0], d);
             Step::Next
         }
     }
     impl<const N: usize> Body for Read64<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let value = machine.special(ins.imm as u8, 0);
-            // SAFETY: the decoder gave a 64-bit register.
-            unsafe { write(machine, ins.d[0], Lanes::<u64, N>([value; N])) };
+            write::<u64, N>(machine, ins.d[0], [value; N]);
             Step::Next
         }
     }
     impl Body for Tid {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let d = machine.thread_indices(ins.imm as usize);
-            // SAFETY: the decoder gave a 32-bit register of 32 lanes.
-            unsafe { write(machine, ins.d[0], Lanes(d)) };
+            write(machine, ins.d[0], d);
             Step::Next
         }
     }
     struct FirstTid;
     impl Body for FirstTid {
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let first = machine.thread(0);
             let d = [first.x, first.y, first.z][ins.imm as usize];
-            // SAFETY: the decoder gave a 32-bit scalar.
-            unsafe { write(machine, ins.d[0], Lanes([d])) };
+            write(machine, ins.d[0], [d]);
             Step::Next
         }
     }
@@ -431,12 +407,9 @@ pub(crate) fn active_mask(t: Target) -> Handler {
     struct ActiveMask<const N: usize>;
     impl<const N: usize> Body for ActiveMask<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave a 32-bit register.
-            unsafe {
-                let m = active(machine, ins);
-                write(machine, ins.d[0], Lanes([m; N]));
-            }
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            let m = active(machine, ins);
+            write(machine, ins.d[0], [m; N]);
             Step::Next
         }
     }
@@ -449,9 +422,8 @@ pub(crate) fn no_wrap(signed: bool) -> Handler {
     struct NoWrap<const SIGNED: bool>;
     impl<const SIGNED: bool> Body for NoWrap<SIGNED> {
         #[inline(always)]
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave a 32-bit scalar.
-            let first = unsafe { read::<u32, 1>(machine, ins.a[0]).0[0] };
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            let first = read::<u32, 1>(machine, ins.a[0])[0];
             let fits = |lane: u32| {
                 let stride = ins.imm * i64::from(lane);
                 if SIGNED {

@@ -154,7 +154,7 @@ impl HandlerContext<'_> {
         }
     }
 
-    /// The same of the registers that tell of clusters.
+    /// The same of the registers of clusters.
     #[cold]
     fn special_of_cluster(&self, code: u8) -> u64 {
         let (launch, index) = (&self.block.launch, self.index);

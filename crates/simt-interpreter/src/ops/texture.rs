@@ -26,8 +26,8 @@ mod warp;
 mod wide;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{Body, Rare, Target, active, versions};
-use crate::ops::memory::{self, lanes};
+use crate::ops::map::{Body, Lane, Rare, Target, active, versions};
+use crate::ops::memory::{self, Checked, lanes};
 use crate::ops::texture::sample::Point;
 use simt::ir::op::{Space, TextureLevel, TextureOp, TextureQuery};
 use simt::kernel::FaultKind;
@@ -46,27 +46,17 @@ fn descriptor(
         return Err(illegal);
     }
     let at = machine.resolve(memory::space_code(Space::Global), lane, handle, bytes, false)?;
-    // SAFETY: `resolve` checked as many bytes.
-    let object = unsafe { at.cast::<[u8; Descriptor::BYTES]>().read_unaligned() };
-    Descriptor::from_bytes(&object).ok_or(illegal)
+    Descriptor::from_bytes(&at.read()).ok_or(illegal)
 }
 
 /// A lane's 32-bit operand.
-///
-/// # Safety
-/// The instruction has that number of sources, this one a register of `T`.
-unsafe fn operand<T: Copy>(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> T {
-    // SAFETY: by contract.
-    unsafe { machine.regs.add(ins.a[i] as usize).cast::<T>().add(lane as usize).read() }
+fn operand<T: Lane>(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> T {
+    machine.regs.lane(ins.a[i], lane)
 }
 
 /// A lane's handle.
-///
-/// # Safety
-/// The first source is a register of 64 bits, or one value as the tag says.
-unsafe fn handle(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> u64 {
-    // SAFETY: by contract.
-    unsafe { operand(machine, ins, 0, if memory::is_formula(ins) { 0 } else { lane }) }
+fn handle(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> u64 {
+    operand(machine, ins, 0, if memory::is_formula(ins) { 0 } else { lane })
 }
 
 /// Bits of a tag that say of a read's results, the first lowest, that nothing reads them.
@@ -113,15 +103,10 @@ fn decoded(imm: i64) -> TextureOp {
 }
 
 /// Where an object is that can be read as a whole; `None` also for what is no place for one.
-fn descriptor_address(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    handle: u64,
-) -> Option<*const u8> {
+fn descriptor_address(machine: &mut HandlerContext<'_>, ins: &Ins, handle: u64) -> Option<Checked> {
     let aligned = handle.is_multiple_of(Descriptor::ALIGN);
     let bytes = Descriptor::BYTES as u64;
-    let found = aligned && machine.memory.allows_at(memory::site(ins), handle, bytes, false);
-    found.then_some(handle as *const u8)
+    aligned.then(|| machine.device_memory_at(memory::site(ins), handle, bytes))?
 }
 
 /// Which operands an instruction has.
@@ -139,26 +124,20 @@ impl Shape {
 }
 
 /// Where a lane reads.
-///
-/// # Safety
-/// The decoder gave coordinates of 32 bits, as many as the operation has, behind them the level.
-unsafe fn point(machine: &HandlerContext<'_>, ins: &Ins, op: TextureOp, lane: u32) -> Point {
+fn point(machine: &HandlerContext<'_>, ins: &Ins, op: TextureOp, lane: u32) -> Point {
     let Shape { dims, first } = Shape::of(op);
     let behind = first + dims;
-    // SAFETY: by contract.
-    unsafe {
-        let layer = if op.layered { operand::<u32>(machine, ins, 1, lane) } else { 0 };
-        let mut bits = [0; 3];
-        for (axis, bits) in bits.iter_mut().enumerate().take(dims) {
-            *bits = operand::<u32>(machine, ins, first + axis, lane);
-        }
-        let level = match op.level {
-            TextureLevel::First => 0.0,
-            TextureLevel::Given if op.integer => operand::<i32>(machine, ins, behind, lane) as f32,
-            TextureLevel::Given => operand::<f32>(machine, ins, behind, lane),
-        };
-        Point { layer, bits, level }
+    let layer = if op.layered { operand::<u32>(machine, ins, 1, lane) } else { 0 };
+    let mut bits = [0; 3];
+    for (axis, bits) in bits.iter_mut().enumerate().take(dims) {
+        *bits = operand::<u32>(machine, ins, first + axis, lane);
     }
+    let level = match op.level {
+        TextureLevel::First => 0.0,
+        TextureLevel::Given if op.integer => operand::<i32>(machine, ins, behind, lane) as f32,
+        TextureLevel::Given => operand::<f32>(machine, ins, behind, lane),
+    };
+    Point { layer, bits, level }
 }
 
 /// Reads a texture, in vectors for this of the processors below.
@@ -169,49 +148,38 @@ const AVX2: u8 = 1;
 const AVX512: u8 = 2;
 
 impl<const VECTORS: u8> Body for Tex<VECTORS> {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a 64-bit handle, what `point` reads, and four results of 32
-        // bits; it chose the vectors for this processor.
-        unsafe {
-            let all = active(machine, ins);
-            let left = match VECTORS {
-                AVX512 => warp::read(machine, ins, Target::Avx512, all),
-                AVX2 => warp::read(machine, ins, Target::Avx2, all),
-                _ => all,
-            };
-            if left == 0 {
-                return Step::Next;
-            }
-            each(machine, ins, left)
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let all = active(machine, ins);
+        let left = match VECTORS {
+            AVX512 => warp::read(machine, ins, Target::Avx512, all),
+            AVX2 => warp::read(machine, ins, Target::Avx2, all),
+            _ => all,
+        };
+        if left == 0 {
+            return Step::Next;
         }
+        each(machine, ins, left)
     }
 }
 
 /// Reads for one lane of `m` after the other.
-///
-/// # Safety
-/// As the handler's.
 #[cold]
-unsafe fn each(machine: &mut HandlerContext<'_>, ins: &Ins, m: u32) -> Step {
+fn each(machine: &mut HandlerContext<'_>, ins: &Ins, m: u32) -> Step {
     let op = decoded(ins.imm);
-    // SAFETY: by contract.
-    unsafe {
-        for lane in lanes(m) {
-            let handle = handle(machine, ins, lane);
-            let d = match descriptor(machine, lane, handle) {
-                Ok(d) => d,
-                Err(kind) => return machine.fail(lane, kind),
-            };
-            let point = point(machine, ins, op, lane);
-            match sample::read(machine, lane, &d, op, point) {
-                Ok(channels) => {
-                    for (offset, value) in ins.d.iter().zip(channels) {
-                        let d = machine.regs.add(*offset as usize).cast::<u32>();
-                        d.add(lane as usize).write(value);
-                    }
+    for lane in lanes(m) {
+        let handle = handle(machine, ins, lane);
+        let d = match descriptor(machine, lane, handle) {
+            Ok(d) => d,
+            Err(kind) => return machine.fail(lane, kind),
+        };
+        let point = point(machine, ins, op, lane);
+        match sample::read(machine, lane, &d, op, point) {
+            Ok(channels) => {
+                for (offset, value) in ins.d.iter().zip(channels) {
+                    machine.regs.set_lane::<u32>(*offset, lane, value);
                 }
-                Err(kind) => return machine.fail(lane, kind),
             }
+            Err(kind) => return machine.fail(lane, kind),
         }
     }
     Step::Next
@@ -231,34 +199,30 @@ pub(crate) fn sample(op: TextureOp, target: Target) -> (Handler, i64) {
 struct Query<const WHAT: u8>;
 
 impl<const WHAT: u8> Body for Query<WHAT> {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a 64-bit handle and a 32-bit result.
-        unsafe {
-            let m = active(machine, ins);
-            let mut found = None;
-            for lane in lanes(m) {
-                let value = match found {
-                    Some(value) => value,
-                    None => {
-                        let handle = handle(machine, ins, lane);
-                        let d = match descriptor(machine, lane, handle) {
-                            Ok(d) => d,
-                            Err(kind) => return machine.fail(lane, kind),
-                        };
-                        match WHAT {
-                            0 => d.width,
-                            1 => d.height,
-                            2 => d.depth,
-                            4 => u32::from(d.levels),
-                            _ => u32::from(d.normalized),
-                        }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
+        let mut found = None;
+        for lane in lanes(m) {
+            let value = match found {
+                Some(value) => value,
+                None => {
+                    let handle = handle(machine, ins, lane);
+                    let d = match descriptor(machine, lane, handle) {
+                        Ok(d) => d,
+                        Err(kind) => return machine.fail(lane, kind),
+                    };
+                    match WHAT {
+                        0 => d.width,
+                        1 => d.height,
+                        2 => d.depth,
+                        4 => u32::from(d.levels),
+                        _ => u32::from(d.normalized),
                     }
-                };
-                // One object is asked once, unless an account is kept of each lane's accesses.
-                found = (memory::is_formula(ins) && machine.check.is_none()).then_some(value);
-                let d = machine.regs.add(ins.d[0] as usize).cast::<u32>();
-                d.add(lane as usize).write(value);
-            }
+                }
+            };
+            // One object is asked once, unless an account is kept of each lane's accesses.
+            found = (memory::is_formula(ins) && machine.check.is_none()).then_some(value);
+            machine.regs.set_lane::<u32>(ins.d[0], lane, value);
         }
         Step::Next
     }

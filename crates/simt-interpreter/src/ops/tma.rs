@@ -5,14 +5,14 @@
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::async_copy::{Combine, Transfer};
+use crate::ops::async_copy::Combine;
 use crate::ops::atomic::{self, Operation, Visitor};
-use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
+use crate::ops::map::{Body, Rare, Target, active, versions};
 use crate::ops::mbarrier;
-use crate::ops::memory::{SHARED, lanes};
+use crate::ops::memory::{Checked, SHARED, lanes};
 use simt::ir::op::{AtomOp, AtomType, TensorCopy, TensorDirection, TensorMode};
 use simt::ir::vector::WINDOW_BYTES;
-use simt::kernel::{FaultKind, WARP_LANES};
+use simt::kernel::FaultKind;
 use simt::runtime::mbarrier::State;
 use simt::runtime::tensor_map::rows::{Plan, Row, Start};
 use simt::runtime::tensor_map::{BOX_MAX, Element, Extent, MAP_ALIGN, MAP_BYTES, TensorMap};
@@ -87,11 +87,9 @@ struct Request {
 }
 
 impl<const DIRECTION: u8> Body for Copy<DIRECTION> {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: every instruction has a guard.
-        for lane in lanes(unsafe { active(machine, ins) }) {
-            // SAFETY: the decoder made the list of this instruction's operands.
-            let request = unsafe { Request::of::<DIRECTION>(machine, ins, lane) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        for lane in lanes(active(machine, ins)) {
+            let request = Request::of::<DIRECTION>(machine, ins, lane);
             if let Err(kind) = request.run(machine, lane) {
                 return machine.fail(lane, kind);
             }
@@ -102,10 +100,7 @@ impl<const DIRECTION: u8> Body for Copy<DIRECTION> {
 
 impl Request {
     /// Reads a lane's operands.
-    ///
-    /// # Safety
-    /// The first source is a list of operands' places as the operation has them.
-    unsafe fn of<const DIRECTION: u8>(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> Self {
+    fn of<const DIRECTION: u8>(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> Self {
         let more = ins.imm >> MORE_SHIFT;
         let copy = TensorCopy {
             dims: ins.imm as u8,
@@ -120,31 +115,28 @@ impl Request {
                 _ => TensorDirection::Reduce(REDUCTIONS[more as usize % REDUCTIONS.len()]),
             },
         };
-        // SAFETY: by contract; all that is read is what the operation has.
-        unsafe {
-            let list = machine.regs.add(ins.a[0] as usize).cast::<u32>();
-            let mut next = 0;
-            let mut place = || {
-                next += 1;
-                list.add(next - 1).read()
-            };
-            let (map, shared) = (lane_of(machine, place(), lane), lane_of(machine, place(), lane));
-            let mut start = Start::default();
-            for at in start.at.iter_mut().take(copy.coordinates()) {
-                *at = lane_of::<u32>(machine, place(), lane) as i32;
-            }
-            for offset in start.offsets.iter_mut().take(copy.offsets()) {
-                *offset = lane_of::<u32>(machine, place(), lane) as i32;
-            }
-            let mut request = Self { copy, map, shared, start, barrier: 0, ranks: 1 };
-            if let TensorDirection::Load { multicast } = copy.direction {
-                request.barrier = lane_of(machine, place(), lane);
-                if multicast {
-                    request.ranks = lane_of(machine, place(), lane);
-                }
-            }
-            request
+        let mut next = 0;
+        let mut place = || {
+            next += 1;
+            // SAFETY: the decoder made the list, of all operands that the operation has.
+            unsafe { ins.a[0].entry(machine.regs, next - 1) }
+        };
+        let (map, shared) = (machine.regs.lane(place(), lane), machine.regs.lane(place(), lane));
+        let mut start = Start::default();
+        for at in start.at.iter_mut().take(copy.coordinates()) {
+            *at = machine.regs.lane::<u32>(place(), lane) as i32;
         }
+        for offset in start.offsets.iter_mut().take(copy.offsets()) {
+            *offset = machine.regs.lane::<u32>(place(), lane) as i32;
+        }
+        let mut request = Self { copy, map, shared, start, barrier: 0, ranks: 1 };
+        if let TensorDirection::Load { multicast } = copy.direction {
+            request.barrier = machine.regs.lane(place(), lane);
+            if multicast {
+                request.ranks = machine.regs.lane(place(), lane);
+            }
+        }
+        request
     }
 
     /// The map, and what it makes of the copy.
@@ -158,9 +150,7 @@ impl Request {
             return Err(FaultKind::MisalignedAddress { address, bytes: MAP_ALIGN as u32 });
         }
         let from = machine.resolve_generic(lane, address, MAP_BYTES as u64, false)?;
-        // SAFETY: `resolve_generic` checked that this number of bytes may be read.
-        let bytes = unsafe { from.cast::<[u8; MAP_BYTES]>().read_unaligned() };
-        let map = TensorMap::decode(&bytes).ok_or_else(|| self.refuse("it is none"))?;
+        let map = TensorMap::decode(&from.read()).ok_or_else(|| self.refuse("it is none"))?;
         let plan = map.plan(self.copy.mode, self.copy.dims);
         let plan = plan.ok_or_else(|| self.refuse("it is for other modes or dimensions"))?;
         let first = i64::from(self.start.at[0]) * i64::from(map.element.bytes());
@@ -205,7 +195,7 @@ impl Request {
         // Swizzling moves rows that are shorter than its period.
         let bytes = (u64::from(plan.rows) * plan.pitch).next_multiple_of(16 << map.swizzle);
         // What rows lack to their pitch is not counted.
-        let told = plan.rows.wrapping_mul(plan.elements * map.element.bytes());
+        let counted = plan.rows.wrapping_mul(plan.elements * map.element.bytes());
         let reduction = match self.copy.direction {
             TensorDirection::Reduce(op) => {
                 let combination = reduction(op, map.element);
@@ -226,7 +216,7 @@ impl Request {
             };
             let to = machine.resolve(SHARED, lane, of_block(self.shared), bytes, true)?;
             self.load(machine, &map, &plan, to)?;
-            let written = |state: State| state.complete(told);
+            let written = |state: State| state.complete(counted);
             let barrier = of_block(self.barrier);
             let before = mbarrier::change(machine, lane, barrier, written)?;
             let part = (of_block(self.shared), bytes);
@@ -241,7 +231,7 @@ impl Request {
         machine: &mut HandlerContext<'_>,
         map: &TensorMap,
         plan: &Plan,
-        to: *mut u8,
+        to: Checked,
     ) -> Result<(), FaultKind> {
         let size = map.element.bytes() as usize;
         let row_bytes = plan.elements as usize * size;
@@ -255,20 +245,10 @@ impl Request {
             }
             let (first, count) = (row.outside as usize * size, row.inside as usize * size);
             let from = device_memory(machine, &row, map.element, false)?;
-            // SAFETY: `device_memory` checked that this number of bytes may be read; they fit into the
-            // row, of which they are a part.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    from,
-                    bytes[first..first + count].as_mut_ptr(),
-                    count,
-                );
-            }
+            from.copy_to(&mut bytes[first..first + count]);
             convert(map.element, &mut bytes[first..first + count]);
             for (at, unit) in rows.next().zip(bytes[..row_bytes].chunks(UNIT_BYTES)) {
-                // SAFETY: the caller made sure that there is room for all rows and for as much more as
-                // makes whole periods of swizzling, within one of which a unit stays.
-                unsafe { std::ptr::copy_nonoverlapping(unit.as_ptr(), to.add(at), unit.len()) };
+                to.part(at..at + unit.len()).copy_from(unit);
             }
             Ok(())
         })
@@ -280,7 +260,7 @@ impl Request {
         machine: &mut HandlerContext<'_>,
         map: &TensorMap,
         plan: &Plan,
-        from: *const u8,
+        from: Checked,
         reduction: Option<Combination>,
     ) -> Result<(), FaultKind> {
         let size = map.element.bytes() as usize;
@@ -289,37 +269,21 @@ impl Request {
         map.rows(self.copy.mode, &self.start, plan, |row| {
             let mut bytes = [0; ROW_BYTES_MAX];
             for (at, unit) in rows.next().zip(bytes[..row_bytes].chunks_mut(UNIT_BYTES)) {
-                // SAFETY: as in `load`.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(from.add(at), unit.as_mut_ptr(), unit.len())
-                };
+                from.part(at..at + unit.len()).copy_to(unit);
             }
             let (first, count) = (row.outside as usize * size, row.inside as usize * size);
             let to = device_memory(machine, &row, map.element, true)?;
             let part = &bytes[first..first + count];
-            // SAFETY: `device_memory` checked that this number of bytes may be written, and that they are
-            // aligned to an element.
-            unsafe {
-                match reduction {
-                    None => std::ptr::copy_nonoverlapping(part.as_ptr(), to, count),
-                    Some(combine) => combine(to, part.as_ptr(), count),
-                }
+            match reduction {
+                None => to.copy_from(part),
+                Some(combine) => combine(to, part),
             }
             if let Some(checker) = machine.block.program.checker() {
-                checker.written(to as u64, count as u64);
+                checker.written(to.pointer() as u64, count as u64);
             }
             Ok(())
         })
     }
-}
-
-/// A lane's operand.
-///
-/// # Safety
-/// `offset` is that of a register of `T`.
-unsafe fn lane_of<T: Lane>(machine: &HandlerContext<'_>, offset: u32, lane: u32) -> T {
-    // SAFETY: by contract.
-    unsafe { read::<T, WARP_LANES>(machine, offset).0[lane as usize] }
 }
 
 /// Places in shared memory, row after row.
@@ -352,19 +316,19 @@ fn device_memory(
     row: &Row,
     element: Element,
     write: bool,
-) -> Result<*mut u8, FaultKind> {
+) -> Result<Checked, FaultKind> {
     if row.inside == 0 {
-        return Ok(std::ptr::dangling_mut());
+        return Ok(Checked::NONE);
     }
     let (address, bytes) = (row.address, u64::from(row.inside * element.bytes()));
     if !address.is_multiple_of(element.bytes().into()) {
         return Err(FaultKind::MisalignedAddress { address, bytes: element.bytes() });
     }
-    if !machine.memory.allows(address, bytes, write) {
+    let Some(found) = machine.device_memory(address, bytes, write) else {
         return Err(FaultKind::IllegalAddress { address, bytes: bytes as u32, write });
-    }
+    };
     machine.counters.global_bytes += bytes;
-    Ok(address as *mut u8)
+    Ok(found)
 }
 
 /// What types do to numbers on their way to shared memory: those of tf32 are rounded to nearest
@@ -383,8 +347,8 @@ fn convert(element: Element, bytes: &mut [u8]) {
     }
 }
 
-/// Combines elements in device memory with others; as [`Transfer::run`].
-type Combination = unsafe fn(*mut u8, *const u8, usize);
+/// Combines elements in device memory with others; as [`Combine::with`].
+type Combination = fn(Checked, &[u8]);
 
 /// What combines elements of a type; `None` if nothing does on an H200.
 fn reduction(op: AtomOp, element: Element) -> Option<Combination> {
@@ -403,7 +367,7 @@ fn reduction(op: AtomOp, element: Element) -> Option<Combination> {
     impl Visitor for Combinations {
         type Made = Combination;
         fn visit<O: Operation>(self) -> Combination {
-            Combine::<O>::run
+            Combine::<O>::with
         }
     }
     let ty = match element {

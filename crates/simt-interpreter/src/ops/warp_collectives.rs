@@ -5,9 +5,10 @@
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{
-    Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred_at,
+    Body, Lane, Rare, Target, active, read, read_pred, versions, write, write_pred_at,
 };
 use crate::ops::memory::lanes;
+use crate::register_file::Operand;
 use simt::ir::op::{IntType, ReduxOp, ShflMode, VoteMode, Width};
 use simt::kernel::WARP_LANES;
 use std::marker::PhantomData;
@@ -21,46 +22,32 @@ fn must_wait(machine: &HandlerContext<'_>, members: u32, m: u32) -> bool {
 }
 
 /// All members that lanes of `m` name.
-///
-/// # Safety
-/// `offset` is that of a 32-bit register of 32 lanes.
 #[inline(always)]
-unsafe fn all_members(machine: &HandlerContext<'_>, offset: u32, m: u32) -> u32 {
-    // SAFETY: by contract.
-    let masks = unsafe { read::<u32, W>(machine, offset) }.0;
+fn all_members(machine: &HandlerContext<'_>, at: Operand, m: u32) -> u32 {
+    let masks = read::<u32, W>(machine, at);
     lanes(m).fold(0, |all, lane| all | masks[lane as usize])
 }
 
-/// The lanes that are at an instruction, once all members that they name at `offset` are there who
+/// The lanes that are at an instruction, once all members that they name at `at` are there who
 /// can come; how it ends if none is, or if some are waited for.
-///
-/// # Safety
-/// As [`active`] and [`all_members`].
 #[inline(always)]
-unsafe fn met(machine: &HandlerContext<'_>, ins: &Ins, offset: u32) -> Result<u32, Step> {
-    // SAFETY: by contract.
-    unsafe {
-        match active(machine, ins) {
-            0 => Err(Step::Next),
-            m if must_wait(machine, all_members(machine, offset, m), m) => Err(Step::Park),
-            m => Ok(m),
-        }
+fn met(machine: &HandlerContext<'_>, ins: &Ins, at: Operand) -> Result<u32, Step> {
+    match active(machine, ins) {
+        0 => Err(Step::Next),
+        m if must_wait(machine, all_members(machine, at, m), m) => Err(Step::Park),
+        m => Ok(m),
     }
 }
 
 /// The lanes of `m` by the members that they name: those lanes, and those of the members that are
 /// in `m`. Tiles of a warp come to an instruction at the same time, each with a mask of its own.
-///
-/// # Safety
-/// As [`all_members`].
 #[inline(always)]
-unsafe fn groups(
+fn groups(
     machine: &HandlerContext<'_>,
-    offset: u32,
+    at: Operand,
     m: u32,
 ) -> impl Iterator<Item = (u32, u32)> + use<> {
-    // SAFETY: by contract.
-    let masks = unsafe { read::<u32, W>(machine, offset) }.0;
+    let masks = read::<u32, W>(machine, at);
     let mut left = m;
     std::iter::from_fn(move || {
         let members = masks[lanes(left).next()? as usize];
@@ -75,42 +62,39 @@ struct Shfl<const MODE: u8, const PRED: bool>;
 
 impl<const MODE: u8, const PRED: bool> Body for Shfl<MODE, PRED> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave 32-bit registers of 32 lanes and, if `PRED`, a predicate.
-        unsafe {
-            let m = match met(machine, ins, ins.a[3]) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let a = read::<u32, W>(machine, ins.a[0]).0;
-            let b = read::<u32, W>(machine, ins.a[1]).0;
-            let c = read::<u32, W>(machine, ins.a[2]).0;
-            let old = read::<u32, W>(machine, ins.d[0]).0;
-            let (mut d, mut p) = (old, 0u32);
-            for i in 0..W {
-                let lane = i as i32;
-                let (bval, cval) = ((b[i] & 31) as i32, (c[i] & 31) as i32);
-                let segment = (c[i] >> 8 & 31) as i32;
-                let most = (lane & segment) | (cval & !segment);
-                let (j, inside) = match MODE {
-                    UP => (lane - bval, lane - bval >= most),
-                    DOWN => (lane + bval, lane + bval <= most),
-                    BFLY => (lane ^ bval, lane ^ bval <= most),
-                    _ => {
-                        let j = (lane & segment) | (bval & !segment);
-                        (j, j <= most)
-                    }
-                };
-                let j = if inside { j & 31 } else { lane };
-                if m >> i & 1 != 0 {
-                    d[i] = a[j as usize];
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match met(machine, ins, ins.a[3]) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let a = read::<u32, W>(machine, ins.a[0]);
+        let b = read::<u32, W>(machine, ins.a[1]);
+        let c = read::<u32, W>(machine, ins.a[2]);
+        let old = read::<u32, W>(machine, ins.d[0]);
+        let (mut d, mut p) = (old, 0u32);
+        for i in 0..W {
+            let lane = i as i32;
+            let (bval, cval) = ((b[i] & 31) as i32, (c[i] & 31) as i32);
+            let segment = (c[i] >> 8 & 31) as i32;
+            let most = (lane & segment) | (cval & !segment);
+            let (j, inside) = match MODE {
+                UP => (lane - bval, lane - bval >= most),
+                DOWN => (lane + bval, lane + bval <= most),
+                BFLY => (lane ^ bval, lane ^ bval <= most),
+                _ => {
+                    let j = (lane & segment) | (bval & !segment);
+                    (j, j <= most)
                 }
-                p |= u32::from(inside) << i;
+            };
+            let j = if inside { j & 31 } else { lane };
+            if m >> i & 1 != 0 {
+                d[i] = a[j as usize];
             }
-            write(machine, ins.d[0], Lanes(d));
-            if PRED {
-                write_pred_at(machine, ins, ins.d[1], p);
-            }
+            p |= u32::from(inside) << i;
+        }
+        write(machine, ins.d[0], d);
+        if PRED {
+            write_pred_at(machine, ins, ins.d[1], p);
         }
         Step::Next
     }
@@ -141,69 +125,48 @@ pub(crate) fn shuffle(mode: ShflMode, predicate: bool, t: Target) -> Handler {
 }
 
 /// Writes one number to a scalar, or to the lanes in `m` of a register.
-///
-/// # Safety
-/// The first result is a 32-bit scalar (`N` = 1) or register.
 #[inline(always)]
-unsafe fn write_number<const N: usize>(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    m: u32,
-    value: u32,
-) {
-    // SAFETY: by contract.
-    unsafe {
-        if N == 1 {
-            write(machine, ins.d[0], Lanes([value]));
-        } else {
-            let mut d = read::<u32, W>(machine, ins.d[0]);
-            for lane in lanes(m) {
-                d.0[lane as usize] = value;
-            }
-            write(machine, ins.d[0], d);
+fn write_number<const N: usize>(machine: &mut HandlerContext<'_>, ins: &Ins, m: u32, value: u32) {
+    if N == 1 {
+        write(machine, ins.d[0], [value]);
+    } else {
+        let mut d = read::<u32, W>(machine, ins.d[0]);
+        for lane in lanes(m) {
+            d[lane as usize] = value;
         }
+        write(machine, ins.d[0], d);
     }
 }
 
-/// Writes the same answer to the predicate at `offset` in the lanes of `group`.
-///
-/// # Safety
-/// It is a predicate.
+/// Writes the same answer to the predicate at `at` in the lanes of `group`.
 #[inline(always)]
-unsafe fn write_answer(machine: &mut HandlerContext<'_>, offset: u32, group: u32, answer: bool) {
-    // SAFETY: by contract.
-    unsafe {
-        let d = machine.regs.add(offset as usize).cast::<u32>();
-        *d = (*d & !group) | if answer { group } else { 0 };
-    }
+fn write_answer(machine: &mut HandlerContext<'_>, at: Operand, group: u32, answer: bool) {
+    let old = read_pred(machine, at);
+    machine.regs.write(at, [(old & !group) | if answer { group } else { 0 }]);
 }
 
 struct Vote<const N: usize, const MODE: u8>;
 
 impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a predicate, a mask register (a scalar if `N` is 1) and the
-        // result.
-        unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
+        if m == 0 {
+            return Step::Next;
+        }
+        let yes = read_pred(machine, ins.a[0]);
+        if N == 1 {
+            let members = read::<u32, 1>(machine, ins.a[1])[0];
+            if must_wait(machine, members, m) {
+                return Step::Park;
             }
-            let yes = read_pred(machine, ins.a[0]);
-            if N == 1 {
-                let members = read::<u32, 1>(machine, ins.a[1]).0[0];
-                if must_wait(machine, members, m) {
-                    return Step::Park;
-                }
-                Self::poll(machine, ins, yes, m, m & members);
-            } else {
-                if must_wait(machine, all_members(machine, ins.a[1], m), m) {
-                    return Step::Park;
-                }
-                for (group, here) in groups(machine, ins.a[1], m) {
-                    Self::poll(machine, ins, yes, group, here);
-                }
+            Self::poll(machine, ins, yes, m, m & members);
+        } else {
+            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
+                return Step::Park;
+            }
+            for (group, here) in groups(machine, ins.a[1], m) {
+                Self::poll(machine, ins, yes, group, here);
             }
         }
         Step::Next
@@ -211,23 +174,17 @@ impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
 }
 
 impl<const N: usize, const MODE: u8> Vote<N, MODE> {
-    /// Tells the lanes of a group what those of its members that are here say.
-    ///
-    /// # Safety
-    /// As [`Self::run`].
+    /// Gives the lanes of a group what those of its members that are here say.
     #[inline(always)]
-    unsafe fn poll(machine: &mut HandlerContext<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
+    fn poll(machine: &mut HandlerContext<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
         // Votes that name no lane are of those that are here.
         let voters = if here == 0 { group } else { here };
         let yes = yes & voters;
-        // SAFETY: by contract.
-        unsafe {
-            match MODE {
-                ALL => write_answer(machine, ins.d[0], group, yes == voters),
-                ANY => write_answer(machine, ins.d[0], group, yes != 0),
-                UNI => write_answer(machine, ins.d[0], group, yes == voters || yes == 0),
-                _ => write_number::<N>(machine, ins, group, yes),
-            }
+        match MODE {
+            ALL => write_answer(machine, ins.d[0], group, yes == voters),
+            ANY => write_answer(machine, ins.d[0], group, yes != 0),
+            UNI => write_answer(machine, ins.d[0], group, yes == voters || yes == 0),
+            _ => write_number::<N>(machine, ins, group, yes),
         }
     }
 }
@@ -254,34 +211,30 @@ impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> B
     for Match<T, N, EVERY, PRED>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a register of `T`, a 32-bit mask register and the results.
-        unsafe {
-            let m = match met(machine, ins, ins.a[1]) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let a = read::<T, W>(machine, ins.a[0]).0;
-            let mut d = if EVERY { Lanes([0; W]) } else { read::<u32, W>(machine, ins.d[0]) };
-            for (group, here) in groups(machine, ins.a[1], m) {
-                let equal = |to: T| {
-                    lanes(here).filter(|i| a[*i as usize] == to).fold(0, |g, i| g | 1u32 << i)
-                };
-                if EVERY {
-                    let all = equal(a[group.trailing_zeros() as usize]) == here;
-                    write_number::<N>(machine, ins, group, if all { here } else { 0 });
-                    if PRED {
-                        write_answer(machine, ins.d[1], group, all);
-                    }
-                } else {
-                    for lane in lanes(group) {
-                        d.0[lane as usize] = equal(a[lane as usize]);
-                    }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match met(machine, ins, ins.a[1]) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let a = read::<T, W>(machine, ins.a[0]);
+        let mut d = if EVERY { [0; W] } else { read::<u32, W>(machine, ins.d[0]) };
+        for (group, here) in groups(machine, ins.a[1], m) {
+            let equal =
+                |to: T| lanes(here).filter(|i| a[*i as usize] == to).fold(0, |g, i| g | 1u32 << i);
+            if EVERY {
+                let all = equal(a[group.trailing_zeros() as usize]) == here;
+                write_number::<N>(machine, ins, group, if all { here } else { 0 });
+                if PRED {
+                    write_answer(machine, ins.d[1], group, all);
+                }
+            } else {
+                for lane in lanes(group) {
+                    d[lane as usize] = equal(a[lane as usize]);
                 }
             }
-            if !EVERY {
-                write(machine, ins.d[0], d);
-            }
+        }
+        if !EVERY {
+            write(machine, ins.d[0], d);
         }
         Step::Next
     }
@@ -312,27 +265,24 @@ struct Redux<const N: usize, const OP: u8>;
 
 impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave 32-bit registers and the result.
-        unsafe {
-            let m = match met(machine, ins, ins.a[1]) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let a = read::<u32, W>(machine, ins.a[0]).0;
-            for (group, here) in groups(machine, ins.a[1], m) {
-                let d = lanes(here).map(|i| a[i as usize]).reduce(|x, y| match OP {
-                    0 => x.wrapping_add(y),
-                    1 => x.min(y),
-                    2 => x.max(y),
-                    3 => (x as i32).min(y as i32) as u32,
-                    4 => (x as i32).max(y as i32) as u32,
-                    5 => x & y,
-                    6 => x | y,
-                    _ => x ^ y,
-                });
-                write_number::<N>(machine, ins, group, d.unwrap_or(0));
-            }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match met(machine, ins, ins.a[1]) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let a = read::<u32, W>(machine, ins.a[0]);
+        for (group, here) in groups(machine, ins.a[1], m) {
+            let d = lanes(here).map(|i| a[i as usize]).reduce(|x, y| match OP {
+                0 => x.wrapping_add(y),
+                1 => x.min(y),
+                2 => x.max(y),
+                3 => (x as i32).min(y as i32) as u32,
+                4 => (x as i32).max(y as i32) as u32,
+                5 => x & y,
+                6 => x | y,
+                _ => x ^ y,
+            });
+            write_number::<N>(machine, ins, group, d.unwrap_or(0));
         }
         Step::Next
     }
@@ -356,32 +306,29 @@ pub(crate) fn redux(op: ReduxOp, ty: IntType, t: Target) -> Handler {
 struct ReduxFloat<const MAX: bool, const ABS: bool, const NAN: bool>;
 
 impl<const MAX: bool, const ABS: bool, const NAN: bool> Body for ReduxFloat<MAX, ABS, NAN> {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave 32-bit registers.
-        unsafe {
-            let m = match met(machine, ins, ins.a[1]) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let a = read::<u32, W>(machine, ins.a[0]).0;
-            let nan = |x: u32| x & 0x7fff_ffff > 0x7f80_0000;
-            for (group, here) in groups(machine, ins.a[1], m) {
-                let values = lanes(here)
-                    .map(|i| if ABS { a[i as usize] & 0x7fff_ffff } else { a[i as usize] });
-                let d = values.reduce(|x, y| match (nan(x), nan(y)) {
-                    (true, _) if NAN => x,
-                    (_, true) if NAN => y,
-                    (true, _) => y,
-                    (_, true) => x,
-                    _ => {
-                        // Ordered as integers are: the bits of negative numbers run backwards.
-                        let key = |x: u32| if x >> 31 != 0 { !x } else { x | 1 << 31 };
-                        if (key(x) > key(y)) == MAX { x } else { y }
-                    }
-                });
-                let d = d.unwrap_or(0);
-                write_number::<W>(machine, ins, group, if nan(d) { 0x7fff_ffff } else { d });
-            }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match met(machine, ins, ins.a[1]) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let a = read::<u32, W>(machine, ins.a[0]);
+        let nan = |x: u32| x & 0x7fff_ffff > 0x7f80_0000;
+        for (group, here) in groups(machine, ins.a[1], m) {
+            let values =
+                lanes(here).map(|i| if ABS { a[i as usize] & 0x7fff_ffff } else { a[i as usize] });
+            let d = values.reduce(|x, y| match (nan(x), nan(y)) {
+                (true, _) if NAN => x,
+                (_, true) if NAN => y,
+                (true, _) => y,
+                (_, true) => x,
+                _ => {
+                    // Ordered as integers are: the bits of negative numbers run backwards.
+                    let key = |x: u32| if x >> 31 != 0 { !x } else { x | 1 << 31 };
+                    if (key(x) > key(y)) == MAX { x } else { y }
+                }
+            });
+            let d = d.unwrap_or(0);
+            write_number::<W>(machine, ins, group, if nan(d) { 0x7fff_ffff } else { d });
         }
         Step::Next
     }
@@ -412,21 +359,18 @@ pub(crate) fn redux_float(max: bool, abs: bool, nan: bool) -> Handler {
 pub(crate) fn elect() -> Handler {
     struct Elect;
     impl Body for Elect {
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave a mask register, a 32-bit register and a predicate.
-            unsafe {
-                let m = match met(machine, ins, ins.a[0]) {
-                    Ok(m) => m,
-                    Err(step) => return step,
-                };
-                let mut leaders = 0;
-                for (group, here) in groups(machine, ins.a[0], m) {
-                    let leader = here.trailing_zeros();
-                    write_number::<W>(machine, ins, group, leader);
-                    leaders |= 1u32.checked_shl(leader).unwrap_or(0);
-                }
-                write_pred_at(machine, ins, ins.d[1], leaders);
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            let m = match met(machine, ins, ins.a[0]) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
+            let mut leaders = 0;
+            for (group, here) in groups(machine, ins.a[0], m) {
+                let leader = here.trailing_zeros();
+                write_number::<W>(machine, ins, group, leader);
+                leaders |= 1u32.checked_shl(leader).unwrap_or(0);
             }
+            write_pred_at(machine, ins, ins.d[1], leaders);
             Step::Next
         }
     }
@@ -437,9 +381,8 @@ pub(crate) fn elect() -> Handler {
 pub(crate) fn warp_sync() -> Handler {
     struct WarpSync;
     impl Body for WarpSync {
-        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-            // SAFETY: the decoder gave a mask register.
-            unsafe { met(machine, ins, ins.a[0]).map_or_else(|step| step, |_| Step::Next) }
+        fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+            met(machine, ins, ins.a[0]).map_or_else(|step| step, |_| Step::Next)
         }
     }
     versions::<WarpSync, WarpSync>(Rare(Target::Baseline))

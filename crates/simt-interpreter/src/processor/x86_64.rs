@@ -1,12 +1,9 @@
 //! Host processor support on x86-64.
 
 use super::arithmetic::{ADD, DIV, FMA, MUL, SUB};
+use crate::register_file::recast;
 use std::arch::asm;
-use std::arch::x86_64::{
-    __m128i, _mm_loadu_si128, _mm_movemask_epi8, _mm512_loadu_ps, _mm512_rsqrt14_ps,
-    _mm512_storeu_ps, _rdtsc,
-};
-use std::mem::transmute;
+use std::arch::x86_64::{__m128i, _mm_movemask_epi8, _mm512_rsqrt14_ps, _rdtsc};
 
 /// True with AVX-512 F, BW, DQ and VL, and FMA.
 pub(crate) fn has_avx512() -> bool {
@@ -41,12 +38,9 @@ pub(crate) fn cycles() -> u64 {
 /// The mask whose bit `i` is `bytes[i]`'s top bit.
 #[inline(always)]
 pub(crate) fn pack_mask(bytes: &[u8; 32]) -> u32 {
-    // SAFETY: SSE2 is part of x86-64; both loads lie in the array and may be unaligned.
-    unsafe {
-        let low = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
-        let high = _mm_loadu_si128(bytes.as_ptr().add(16).cast::<__m128i>());
-        _mm_movemask_epi8(low) as u32 | (_mm_movemask_epi8(high) as u32) << 16
-    }
+    let [low, high] = recast::<[u8; 32], [__m128i; 2]>(*bytes);
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_movemask_epi8(low) as u32 | (_mm_movemask_epi8(high) as u32) << 16 }
 }
 
 /// Reads 16 bytes, by an instruction that every processor with AVX makes whole; the compiler might
@@ -61,7 +55,7 @@ pub(crate) unsafe fn load_16(from: *const u128) -> u128 {
     unsafe {
         asm!("movdqu {}, [{}]", out(xmm_reg) value, in(reg) from,
             options(nostack, preserves_flags, readonly));
-        transmute::<__m128i, u128>(value)
+        recast(value)
     }
 }
 
@@ -73,7 +67,7 @@ pub(crate) unsafe fn load_16(from: *const u128) -> u128 {
 pub(crate) unsafe fn store_16(to: *mut u128, value: u128) {
     // SAFETY: by contract.
     unsafe {
-        asm!("movdqu [{}], {}", in(reg) to, in(xmm_reg) transmute::<u128, __m128i>(value),
+        asm!("movdqu [{}], {}", in(reg) to, in(xmm_reg) recast::<u128, __m128i>(value),
             options(nostack, preserves_flags));
     }
 }
@@ -105,12 +99,7 @@ pub(crate) unsafe fn exchange_16(at: *mut u128, old: u128, new: u128) -> u128 {
 pub(crate) fn rsqrt_estimates(x: &[f32; 16]) -> Option<[f32; 16]> {
     #[target_feature(enable = "avx512f")]
     fn instruction(x: &[f32; 16]) -> [f32; 16] {
-        let mut made = [0.0; 16];
-        // SAFETY: both are 16 floats, which may be unaligned.
-        unsafe {
-            _mm512_storeu_ps(made.as_mut_ptr(), _mm512_rsqrt14_ps(_mm512_loadu_ps(x.as_ptr())));
-        }
-        made
+        recast(_mm512_rsqrt14_ps(recast(*x)))
     }
     // SAFETY: the processor has AVX-512 F.
     is_x86_feature_detected!("avx512f").then(|| unsafe { instruction(x) })

@@ -8,6 +8,7 @@ mod block_entry;
 use crate::check::{AccessLog, Follow};
 use crate::handler_context::HandlerContext;
 use crate::ops::special::thread_of;
+use crate::register_file::Registers;
 use crate::run::cluster::Peer;
 use crate::run::program::Program;
 use crate::run::warp::{CLUSTER_BARRIER, Reduction, Stop, Waiting, Warp};
@@ -215,7 +216,7 @@ impl InterpretedBlock {
         let params = self.environment.launch.params.len();
         let native = self.environment.program.native();
         HandlerContext {
-            regs: std::ptr::null_mut(),
+            regs: Registers::NONE,
             mask: 0,
             live: 0,
             force: false,

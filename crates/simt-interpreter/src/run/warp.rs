@@ -166,7 +166,7 @@ impl Warp {
         self.spin.stuck = None;
         loop {
             let top = self.top();
-            machine.regs = top.file.base();
+            machine.regs = top.file.registers();
             machine.frame = top.frame;
             let code = program.code(top.code);
             match self.run_function(program, code, machine, control) {
@@ -283,8 +283,7 @@ impl Warp {
                 let to = match &b.term {
                     CodeTerm::Jump(to) => *to,
                     CodeTerm::Branch { predicate, flip, taken, other } => {
-                        // SAFETY: the decoder gave a predicate of this file.
-                        let yes = mask & (unsafe { read_pred(machine, *predicate) } ^ flip);
+                        let yes = mask & (read_pred(machine, *predicate) ^ flip);
                         if yes == mask {
                             *taken
                         } else if yes == 0 {
@@ -344,7 +343,7 @@ impl Warp {
         top.live = back.live;
         top.lowest = back.lowest;
         machine.live = back.live;
-        machine.regs = top.file.base();
+        machine.regs = top.file.registers();
         machine.mask = back.mask;
         self.fuel = back.fuel;
         let (block, mask) = (back.block, back.mask);
@@ -390,8 +389,7 @@ impl Warp {
         match &b.term {
             CodeTerm::Jump(to) => self.go(program, machine, control, block, *to, mask),
             CodeTerm::Branch { predicate, flip, taken, other } => {
-                // SAFETY: the decoder gave a predicate of this file.
-                let p = unsafe { read_pred(machine, *predicate) } ^ flip;
+                let p = read_pred(machine, *predicate) ^ flip;
                 let yes = mask & p;
                 if yes == mask {
                     return self.go(program, machine, control, block, *taken, mask);
@@ -598,13 +596,7 @@ impl Warp {
 
 fn lane_u32(machine: &HandlerContext<'_>, word: Word, lane: u32) -> u32 {
     let lane = if word.uniform { 0 } else { lane };
-    // SAFETY: terminators' operands are 32-bit registers in the running file, of 32 lanes or one.
-    unsafe { machine.regs.add(word.offset as usize).cast::<u32>().add(lane as usize).read() }
-}
-
-fn lane_u64(machine: &HandlerContext<'_>, offset: u32, lane: u32) -> u64 {
-    // SAFETY: an indirect callee is a 64-bit register of 32 lanes in the running file.
-    unsafe { machine.regs.add(offset as usize).cast::<u64>().add(lane as usize).read() }
+    machine.regs.lane(word.at, lane)
 }
 
 /// The stop for the fault that the machine holds.

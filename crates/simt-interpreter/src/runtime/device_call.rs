@@ -14,14 +14,12 @@ const PARAMETER_BYTES_MAX: u32 = 64 << 10;
 pub(super) struct DeviceCall;
 
 impl Body for DeviceCall {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave five 64-bit registers and a 64-bit result.
-        let m = unsafe { active(machine, ins) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
         for lane in lanes(m) {
-            // SAFETY: as above.
-            let (number, arguments): (u64, [u64; 4]) = unsafe {
-                let argument = |n: usize| machine.lane(ins.a[n + 1], lane);
-                (machine.lane(ins.a[0], lane), std::array::from_fn(argument))
+            let (number, arguments): (u64, [u64; 4]) = {
+                let argument = |n: usize| machine.regs.lane(ins.a[n + 1], lane);
+                (machine.regs.lane(ins.a[0], lane), std::array::from_fn(argument))
             };
             let Some(device) = machine.block.launch.device.clone() else {
                 return machine.fail(lane, FaultKind::DynamicParallelism);
@@ -31,10 +29,7 @@ impl Body for DeviceCall {
                 Ok(None) => NO_ANSWER,
                 Err(kind) => return machine.fail(lane, kind),
             };
-            // SAFETY: as above.
-            unsafe {
-                machine.regs.add(ins.d[0] as usize).cast::<u64>().add(lane as usize).write(answer);
-            }
+            machine.regs.set_lane::<u64>(ins.d[0], lane, answer);
         }
         Step::Next
     }
@@ -88,8 +83,7 @@ impl HandlerContext<'_> {
         if length > 0 {
             let from = buffer.wrapping_add(HEADER_BYTES);
             let from = self.resolve_generic(lane, from, length.into(), false)?;
-            // SAFETY: the access was checked for `length` bytes.
-            unsafe { from.copy_to_nonoverlapping(params.as_mut_ptr(), length as usize) };
+            from.copy_to(&mut params);
         }
         Ok(ChildLaunch {
             kernel,

@@ -17,8 +17,7 @@ impl HandlerContext<'_> {
     /// A copy of memory that a lane can read.
     fn bytes<const N: usize>(&mut self, lane: u32, address: u64) -> Result<[u8; N], FaultKind> {
         let from = self.resolve_generic(lane, address, N as u64, false)?;
-        // SAFETY: the access was checked for `N` bytes.
-        Ok(unsafe { from.cast::<[u8; N]>().read_unaligned() })
+        Ok(from.read())
     }
 
     /// A string that ends with 0.
@@ -32,27 +31,16 @@ impl HandlerContext<'_> {
         }
         Ok(text)
     }
-
-    /// A lane's value of a register.
-    ///
-    /// # Safety
-    /// `offset` is that of a register of `T`.
-    unsafe fn lane<T: Copy>(&self, offset: u32, lane: u32) -> T {
-        // SAFETY: by contract.
-        unsafe { self.regs.add(offset as usize).cast::<T>().add(lane as usize).read() }
-    }
 }
 
 struct Vprintf;
 
 impl Body for Vprintf {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two 64-bit registers and a 32-bit result.
-        let m = unsafe { active(machine, ins) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
         for lane in lanes(m) {
-            // SAFETY: as above.
             let (format, arguments) =
-                unsafe { (machine.lane(ins.a[0], lane), machine.lane(ins.a[1], lane)) };
+                (machine.regs.lane(ins.a[0], lane), machine.regs.lane(ins.a[1], lane));
             let text = match format {
                 0 => Ok(None),
                 _ => machine
@@ -60,7 +48,7 @@ impl Body for Vprintf {
                     .and_then(|format| machine.format(lane, &format, arguments))
                     .map(Some),
             };
-            // Other than C's, CUDA's printf tells the number of arguments, and -1 without a format.
+            // Other than C's, CUDA's printf gives the number of arguments, and -1 without a format.
             let result = match text {
                 Ok(Some((text, taken))) => {
                     machine.block.launch.printf.print(&text);
@@ -69,11 +57,7 @@ impl Body for Vprintf {
                 Ok(None) => -1,
                 Err(kind) => return machine.fail(lane, kind),
             };
-            // SAFETY: as above.
-            unsafe {
-                let d = machine.regs.add(ins.d[0] as usize).cast::<i32>();
-                d.add(lane as usize).write(result);
-            }
+            machine.regs.set_lane::<i32>(ins.d[0], lane, result);
         }
         Step::Next
     }
@@ -82,21 +66,17 @@ impl Body for Vprintf {
 struct AssertFail;
 
 impl Body for AssertFail {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave 64-bit registers, the third of 32 bits.
-        let m = unsafe { active(machine, ins) };
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = active(machine, ins);
         let Some(first) = lanes(m).next() else { return Step::Next };
         let mut lines = Vec::new();
         for lane in lanes(m) {
-            // SAFETY: as above.
-            let (message, file, line, function): (u64, u64, u32, u64) = unsafe {
-                (
-                    machine.lane(ins.a[0], lane),
-                    machine.lane(ins.a[1], lane),
-                    machine.lane(ins.a[2], lane),
-                    machine.lane(ins.a[3], lane),
-                )
-            };
+            let (message, file, line, function): (u64, u64, u32, u64) = (
+                machine.regs.lane(ins.a[0], lane),
+                machine.regs.lane(ins.a[1], lane),
+                machine.regs.lane(ins.a[2], lane),
+                machine.regs.lane(ins.a[3], lane),
+            );
             let mut text = |address| {
                 let bytes = machine.string(lane, address).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
@@ -117,18 +97,15 @@ impl Body for AssertFail {
 struct Malloc;
 
 impl Body for Malloc {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a 64-bit register and a 64-bit result.
-        unsafe {
-            for lane in lanes(active(machine, ins)) {
-                let bytes: u64 = machine.lane(ins.a[0], lane);
-                let program = &machine.block.program;
-                let address = program.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
-                if let Some(checker) = program.checker().filter(|_| address != 0) {
-                    checker.allocated(address, bytes);
-                }
-                machine.regs.add(ins.d[0] as usize).cast::<u64>().add(lane as usize).write(address);
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        for lane in lanes(active(machine, ins)) {
+            let bytes: u64 = machine.regs.lane(ins.a[0], lane);
+            let program = &machine.block.program;
+            let address = program.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
+            if let Some(checker) = program.checker().filter(|_| address != 0) {
+                checker.allocated(address, bytes);
             }
+            machine.regs.set_lane::<u64>(ins.d[0], lane, address);
         }
         Step::Next
     }
@@ -137,29 +114,26 @@ impl Body for Malloc {
 struct Free;
 
 impl Body for Free {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a 64-bit register.
-        unsafe {
-            for lane in lanes(active(machine, ins)) {
-                let address: u64 = machine.lane(ins.a[0], lane);
-                let program = &machine.block.program;
-                // Afterwards it may be another thread's already.
-                if let Some(checker) = program.checker() {
-                    checker.freed(address);
-                }
-                let released = match &program.heap {
-                    Some(heap) => heap.release(address),
-                    None => Err(NotABlock::Elsewhere),
-                };
-                let kind = match released {
-                    Ok(()) => continue,
-                    Err(NotABlock::Elsewhere) => {
-                        FaultKind::IllegalAddress { address, bytes: 0, write: true }
-                    }
-                    Err(what) => FaultKind::InvalidFree { address, what },
-                };
-                return machine.fail(lane, kind);
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        for lane in lanes(active(machine, ins)) {
+            let address: u64 = machine.regs.lane(ins.a[0], lane);
+            let program = &machine.block.program;
+            // Afterwards it may be another thread's already.
+            if let Some(checker) = program.checker() {
+                checker.freed(address);
             }
+            let released = match &program.heap {
+                Some(heap) => heap.release(address),
+                None => Err(NotABlock::Elsewhere),
+            };
+            let kind = match released {
+                Ok(()) => continue,
+                Err(NotABlock::Elsewhere) => {
+                    FaultKind::IllegalAddress { address, bytes: 0, write: true }
+                }
+                Err(what) => FaultKind::InvalidFree { address, what },
+            };
+            return machine.fail(lane, kind);
         }
         Step::Next
     }
@@ -168,9 +142,8 @@ impl Body for Free {
 struct NoLaunch;
 
 impl Body for NoLaunch {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: every instruction has a guard.
-        match unsafe { active(machine, ins) } {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        match active(machine, ins) {
             0 => Step::Next,
             m => machine.fail(m.trailing_zeros(), FaultKind::DynamicParallelism),
         }

@@ -43,7 +43,7 @@ impl Arguments {
 }
 
 impl HandlerContext<'_> {
-    /// Formats a lane's text, and tells how many arguments that took.
+    /// Formats a lane's text, and gives how many arguments that took.
     pub(super) fn format(
         &mut self,
         lane: u32,

@@ -1,30 +1,15 @@
-//! Comparisons on the lanes of a slice: predicates are masks of 32 bits a lane. Comparisons of
-//! affine values stand outside of regions, where predicates are bits.
+//! Comparisons of integers with AVX2: on the lanes of a slice, where predicates are masks of 32 bits a
+//! lane, and of affine values outside of regions, where predicates are bits.
 
 use crate::asm::assembler::X;
 use crate::avx2::layout::{SLICE_LANES, SLICES};
-use crate::avx2::slice::{Slice, pieces, xmm};
+use crate::avx2::slice::{Slice, xmm};
 use crate::function::Compiler;
-use crate::lanewise::half::{Format, single_of};
-use crate::lanewise::isa::VectorIsa;
-use crate::operands::HalfBits;
-use crate::shared::predicate::float_condition;
 use iced_x86::{Code, Register};
-use simt::ir::op::{Compare, CompareType, FloatType, Width};
+use simt::ir::op::{Compare, CompareType, Width};
 use simt::ir::vector::{Source, VectorInst};
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
-
-/// True if there is a form for the comparison.
-pub(crate) fn has_form(compare: Compare, ty: CompareType) -> bool {
-    match ty {
-        CompareType::Int(_) => int_way(compare).is_some(),
-        CompareType::Float(ty, flush) => {
-            matches!(ty, FloatType::F32 | FloatType::F64)
-                || !flush && matches!(Format::of(ty), Some(format) if !format.pair)
-        }
-    }
-}
 
 /// How integers are compared: whether for equality, with the operands swapped, and whether the
 /// answer is turned over.
@@ -159,81 +144,7 @@ impl Compiler<'_> {
 }
 
 impl Slice<'_, '_> {
-    pub(crate) fn compare(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) {
-        if let CompareType::Float(ty, _) = ty
-            && let Some(format) = Format::of(ty)
-        {
-            let [a, b] =
-                [0, 1].map(|n| single_of(self, inst.src[n], 0, (format.brain, HalfBits::All)));
-            let made = self.compare_floats(a, b.into(), compare, Width::W32, false);
-            return self.put_predicate(inst, 0, made);
-        }
-        let width = match ty {
-            CompareType::Int(ty) => ty.width(),
-            CompareType::Float(ty, _) => ty.width(),
-        };
-        let mut made = [Register::None; 2];
-        for (piece, made) in made.iter_mut().enumerate().take(pieces(width)) {
-            let formula =
-                |n: usize| matches!(inst.src[n], Source::Affine(..) | Source::HalfAffine(..));
-            let float = matches!(ty, CompareType::Float(..));
-            if float && !formula(0) && !formula(1) {
-                let a = self.piece_in(inst.src[0], width, piece);
-                let b = self.piece(inst.src[1], width, piece);
-                let flush = matches!(ty, CompareType::Float(_, true));
-                *made = self.compare_floats(a, b, compare, width, flush);
-                continue;
-            }
-            let [a, b] = [0, 1].map(|n| match formula(n) {
-                true => self.formula(inst.src[n], width, piece),
-                false => self.piece_in(inst.src[n], width, piece),
-            });
-            *made = match ty {
-                CompareType::Int(ty) => self.compare_integers(a, b, compare, width, ty.signed()),
-                CompareType::Float(_, flush) => {
-                    self.compare_floats(a, b.into(), compare, width, flush)
-                }
-            };
-        }
-        match width {
-            Width::W64 => {
-                self.narrow_masks(made[0], made[1]);
-                self.free(made[1]);
-            }
-            Width::W16 => {
-                let widen = Code::VEX_Vpmovsxwd_ymm_xmmm128;
-                self.op(widen, &[made[0].into(), xmm(made[0]).into()]);
-            }
-            _ => {}
-        }
-        self.put_predicate(inst, 0, made[0]);
-    }
-
-    fn compare_floats(
-        &mut self,
-        a: Register,
-        b: X,
-        compare: Compare,
-        width: Width,
-        flush: bool,
-    ) -> Register {
-        let (mut a, mut b) = (a, b);
-        if flush && width == Width::W32 {
-            let second = match b {
-                X::R(register) => register,
-                memory => self.copied(memory),
-            };
-            (a, b) = (self.flushed(a), self.flushed(second).into());
-        }
-        let code = match width {
-            Width::W32 => Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
-            _ => Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
-        };
-        let to = self.temp();
-        self.op(code, &[to.into(), a.into(), b, X::I(float_condition(compare))]);
-        to
-    }
-
+    /// Lanes of integers that compare so, in a register of their own.
     pub(crate) fn compare_integers(
         &mut self,
         a: Register,

@@ -4,9 +4,9 @@ use crate::asm::assembler::X;
 use crate::avx2::layout::SLICE_LANES;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx2::support;
-use crate::lanewise::{bits, convert, float, half, integer};
+use crate::lanewise::{self, compare};
 use iced_x86::Code;
-use simt::ir::op::{Convert, Op, Width};
+use simt::ir::op::{Op, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 impl Slice<'_, '_> {
@@ -26,19 +26,7 @@ impl Slice<'_, '_> {
                     self.put(inst, 0, piece, made);
                 }
             }
-            Op::Int(op, ty) => integer::integer(self, inst, op, ty),
-            Op::Float(op, ty, mode) if half::has_form(op, ty, mode) => {
-                half::arithmetic(self, inst, op, ty, mode);
-            }
-            Op::Float(op, ty, mode) => float::float(self, inst, op, ty, mode),
             Op::Select(w) => self.select(inst, w),
-            Op::Convert(convert) => match half::formats(convert) {
-                Some(formats) => {
-                    let relu = matches!(convert, Convert::Float { relu: true, .. });
-                    half::convert(self, inst, formats, relu);
-                }
-                None => convert::convert(self, inst, convert),
-            },
             Op::Carry { .. } => self.carry(inst),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let window = crate::scalar::integer::window(space).unwrap_or(0);
@@ -54,9 +42,15 @@ impl Slice<'_, '_> {
                     self.put(inst, 0, piece, to);
                 }
             }
-            Op::Setp(compare, ty) => self.compare(inst, compare, ty),
+            Op::Setp(compare, ty) => match compare::form(compare, ty) {
+                Some(form) => form.make(self, inst),
+                None => self.unsupported(),
+            },
             Op::Shfl(..) => self.exchange(inst),
-            _ => bits::bits(self, inst),
+            _ => match lanewise::form(inst) {
+                Some(form) => form.make(self, inst),
+                None => self.unsupported(),
+            },
         }
     }
 

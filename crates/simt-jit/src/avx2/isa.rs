@@ -6,6 +6,7 @@ use crate::avx2::layout::SLICE_LANES;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::host::SimdIsa;
 use crate::lanewise::codes::LaneCode;
+use crate::lanewise::compare::By;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -223,6 +224,41 @@ impl VectorIsa for Slice<'_, '_> {
         let to = Slice::temp(self);
         self.op(code, &[to.into(), a.into(), b, X::I(condition)]);
         to
+    }
+
+    fn affine(&mut self, source: Source, w: Width, piece: usize) -> Register {
+        match source {
+            Source::Affine(..) | Source::HalfAffine(..) => self.formula(source, w, piece),
+            source => self.piece_in(source, w, piece),
+        }
+    }
+
+    fn compare_piece(&mut self, piece: usize, a: Register, b: X, by: By, w: Width) {
+        self.compared[piece] = match by {
+            By::Floats(condition) => VectorIsa::compare(self, a, b, condition, w),
+            By::Integers(compare, signed) => {
+                let b = match b {
+                    X::R(b) => b,
+                    memory => Slice::copied(self, memory),
+                };
+                self.compare_integers(a, b, compare, w, signed)
+            }
+        };
+    }
+
+    fn put_compared(&mut self, inst: &VectorInst, w: Width) {
+        let [low, high] = self.compared;
+        match w {
+            Width::W64 => {
+                self.narrow_masks(low, high);
+                Slice::free(self, high);
+            }
+            Width::W16 => {
+                self.op(Code::VEX_Vpmovsxwd_ymm_xmmm128, &[low.into(), xmm(low).into()]);
+            }
+            _ => {}
+        }
+        self.put_predicate(inst, 0, low);
     }
 
     fn blend(&mut self, to: Register, from: X, mask: Register, w: Width) {

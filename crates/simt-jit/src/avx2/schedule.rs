@@ -1,6 +1,6 @@
 //! List scheduling within a region: members that round alike stand together.
 //!
-//! The processor rounds as the thread says. Where it is told otherwise, numbers that are being
+//! The processor rounds as the thread says. Where it is set otherwise, numbers that are being
 //! computed have to be finished first, which costs as much as all that could have run beside them.
 
 use crate::avx2::partition::Member;

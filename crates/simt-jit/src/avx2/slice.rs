@@ -66,6 +66,8 @@ pub(crate) struct Slice<'c, 'a> {
     passes: bool,
     /// The instruction is on one value, which all lanes have.
     uniform_as_vector: bool,
+    /// Masks of the pieces of a comparison under construction.
+    pub(crate) compared: [Register; 2],
 }
 
 /// Machine registers that a slice's lanes of a width take.
@@ -105,6 +107,7 @@ impl<'c, 'a> Slice<'c, 'a> {
             rounding: Round::Near,
             passes,
             uniform_as_vector: false,
+            compared: [Register::None; 2],
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::avx2::compare;
 use crate::avx2::memory::address_mode::AddressMode;
+use crate::avx2::slice::Slice;
 use crate::function::Compiler;
-use crate::host::SimdIsa;
-use crate::lanewise::{bits, convert, float, half, integer};
+use crate::lanewise;
 use crate::memory::access::MemAccess;
 use crate::scalar::integer::window;
 use simt::ir::op::{Op, Special, Width};
@@ -87,7 +87,8 @@ impl Compiler<'_> {
                 Kind::Single
             }
             Op::Setp(compare, ty)
-                if storage(StorageClass::Mask) && compare::has_form(compare, ty) =>
+                if storage(StorageClass::Mask)
+                    && lanewise::compare::form(compare, ty).is_some() =>
             {
                 Kind::Lanes(None)
             }
@@ -103,16 +104,9 @@ impl Compiler<'_> {
         match inst.op {
             Op::Mov(w) => narrow(w) || w == Width::W16 && !inst.src.iter().any(formula),
             _ if inst.src.iter().any(formula) => false,
-            Op::Int(op, ty) => integer::has_form(SimdIsa::Avx2, op, ty),
-            Op::Float(op, ty, mode) => {
-                float::has_form(SimdIsa::Avx2, op, ty, mode) || half::has_form(op, ty, mode)
-            }
             Op::Select(w) => narrow(w) || w == Width::W16,
-            Op::Convert(convert) => {
-                convert::has_form(SimdIsa::Avx2, convert) || half::formats(convert).is_some()
-            }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
-            ref op => bits::has_form(SimdIsa::Avx2, op),
+            _ => lanewise::form::<Slice<'_, '_>>(inst).is_some(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::asm::assembler::X;
 use crate::frame_layout::{A, C};
 use crate::function::Compiler;
-use crate::shared::predicate::float_condition;
+use crate::lanewise::compare::float_condition;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Compare, FloatOp};
 use simt::ir::vector::{Source, VectorInst};

@@ -21,7 +21,7 @@ impl Compiler<'_> {
         let plain = read.chain(inst.dst.iter().map(|d| d.reg)).all(|r| narrow(r) && one(r))
             && !inst.src.iter().any(|s| matches!(s, Source::Mask(_)));
         let formed = match inst.op {
-            Op::Setp(compare, ty) => crate::avx2::compare::has_form(compare, ty),
+            Op::Setp(compare, ty) => crate::lanewise::compare::form(compare, ty).is_some(),
             _ => self.has_lane_form(inst),
         };
         if !plain || !formed || inst.dst.is_empty() {

@@ -4,12 +4,11 @@ use crate::asm::assembler::{X, at, repeated};
 use crate::avx512::isa::Zmm;
 use crate::frame_layout::{LANE_SECONDS, LANE_VALUES, Z0, Z1};
 use crate::function::Compiler;
-use crate::host::SimdIsa;
-use crate::lanewise::{bits, convert, float, half, integer};
+use crate::lanewise;
 use crate::operands::move_code;
 use crate::scalar::integer::window;
 use iced_x86::{Code, Register};
-use simt::ir::op::{Convert, FloatOp, IntOp, Op, Width};
+use simt::ir::op::{FloatOp, IntOp, Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 impl Compiler<'_> {
@@ -68,22 +67,7 @@ impl Compiler<'_> {
                 self.divide_wide(inst, matches!(inst.op, Op::Int(IntOp::Rem, _)), ty.signed());
                 true
             }
-            Op::Int(op, ty) => {
-                let formed = integer::has_form(SimdIsa::Avx512, op, ty);
-                if formed {
-                    Zmm::with(self, inst, |i| integer::integer(i, inst, op, ty));
-                }
-                formed
-            }
             Op::Float(FloatOp::RsqrtEstimate, _, mode) if self.simple_roots(inst, mode) => true,
-            Op::Float(op, ty, mode) if half::has_form(op, ty, mode) => {
-                Zmm::with(self, inst, |i| half::arithmetic(i, inst, op, ty, mode));
-                true
-            }
-            Op::Float(op, ty, mode) if float::has_form(SimdIsa::Avx512, op, ty, mode) => {
-                Zmm::with(self, inst, |i| float::float(i, inst, op, ty, mode));
-                true
-            }
             Op::Select(w) => {
                 let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
                 let place = self.dest(inst, &inst.dst[0]);
@@ -108,22 +92,6 @@ impl Compiler<'_> {
             }
             Op::Pack { part: Width::W16, whole: Width::W64 } => self.pack_words(inst),
             Op::Unpack { part: Width::W16, whole: Width::W64 } => self.unpack_words(inst),
-            ref op if bits::has_form(SimdIsa::Avx512, op) => {
-                Zmm::with(self, inst, |i| bits::bits(i, inst));
-                true
-            }
-            Op::Convert(convert) => {
-                if let Some(formats) = half::formats(convert) {
-                    let relu = matches!(convert, Convert::Float { relu: true, .. });
-                    Zmm::with(self, inst, |i| half::convert(i, inst, formats, relu));
-                    return true;
-                }
-                let formed = convert::has_form(SimdIsa::Avx512, convert);
-                if formed {
-                    Zmm::with(self, inst, |i| convert::convert(i, inst, convert));
-                }
-                formed
-            }
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let Some(window) = window(space) else { return false };
                 let (w, value) = (Width::W64, self.value(inst.src[0], Width::W64));
@@ -139,7 +107,13 @@ impl Compiler<'_> {
                 }
                 true
             }
-            _ => false,
+            _ => match lanewise::form(inst) {
+                Some(form) => {
+                    Zmm::with(self, inst, |i| form.make(i, inst));
+                    true
+                }
+                None => false,
+            },
         }
     }
 

@@ -4,10 +4,11 @@
 //! ones that the instruction does not mention, saved on the stack while it is made.
 
 use crate::asm::assembler::{X, at};
-use crate::frame_layout::{K1, K2, LANE_VALUES, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, K2, LANE_VALUES, PREDICATE, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::lanewise::codes::{AND, ANDN, LaneCode, MAX_S64, MAX_U64, MIN_S64, MIN_U64, OR, XOR};
+use crate::lanewise::compare::{By, integer_condition};
 use crate::lanewise::isa::VectorIsa;
 use crate::operands::{Value, move_code, single, store_code, ymm};
 use iced_x86::{Code, Register, RoundingControl};
@@ -28,6 +29,14 @@ fn rounding(round: Round) -> Option<RoundingControl> {
         Round::Up => RoundingControl::RoundUp,
         Round::NearAway => return None,
     })
+}
+
+/// What compares floats.
+fn pick_float(w: Width) -> Code {
+    match w {
+        Width::W64 => Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
+        _ => Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+    }
 }
 
 /// An instruction under construction.
@@ -350,12 +359,51 @@ impl VectorIsa for Zmm<'_, '_> {
 
     fn compare(&mut self, a: Register, b: X, condition: i32, w: Width) -> Register {
         let mask = self.mask();
-        let code = match w {
-            Width::W64 => Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
-            _ => Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
-        };
-        self.evex(code, &[mask.into(), a.into(), b, X::I(condition)]);
+        self.evex(pick_float(w), &[mask.into(), a.into(), b, X::I(condition)]);
         mask
+    }
+
+    fn affine(&mut self, source: Source, w: Width, piece: usize) -> Register {
+        let to = self.temp();
+        self.c.formula(source, piece, w, to)
+    }
+
+    fn compare_piece(&mut self, piece: usize, a: Register, b: X, by: By, w: Width) {
+        let [low, high] = PREDICATE;
+        // Bits come 8, 16 or 32 at a time.
+        let to = match w {
+            Width::W64 => [low, K1, high, K2][piece],
+            _ => [low, high][piece],
+        };
+        let (code, condition) = match by {
+            By::Floats(condition) => (pick_float(w), condition),
+            By::Integers(compare, signed) => {
+                let code = match (w, signed) {
+                    (Width::W16, true) => Code::EVEX_Vpcmpw_kr_k1_zmm_zmmm512_imm8,
+                    (Width::W16, false) => Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8,
+                    (Width::W32, true) => Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
+                    (Width::W32, false) => Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
+                    (_, true) => Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8,
+                    (_, false) => Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
+                };
+                (code, integer_condition(compare).unwrap_or(0))
+            }
+        };
+        self.evex(code, &[to.into(), a.into(), b, X::I(condition)]);
+        self.taken.clone_from(&self.held);
+    }
+
+    fn put_compared(&mut self, _: &VectorInst, w: Width) {
+        let ([low, high], eax) = (PREDICATE, Register::EAX);
+        if w == Width::W16 {
+            return self.evex(Code::VEX_Kmovd_r32_kr, &[eax.into(), low.into()]);
+        }
+        if w == Width::W64 {
+            self.evex(Code::VEX_Kunpckbw_kr_kr_kr, &[low.into(), K1.into(), low.into()]);
+            self.evex(Code::VEX_Kunpckbw_kr_kr_kr, &[high.into(), K2.into(), high.into()]);
+        }
+        self.evex(Code::VEX_Kunpckwd_kr_kr_kr, &[K1.into(), high.into(), low.into()]);
+        self.evex(Code::VEX_Kmovd_r32_kr, &[eax.into(), K1.into()]);
     }
 
     fn blend(&mut self, to: Register, from: X, mask: Register, w: Width) {

@@ -1,7 +1,7 @@
 //! `rsqrt.approx`: the processor's estimate and one Newton step, as the interpreter's
 //! `rsqrt_estimate`, operation by operation, for the same bits.
 //!
-//! There is no case to tell apart. Of zero and infinity the estimate is the result; their product with
+//! There is no case to distinguish. Of zero and infinity the estimate is the result; their product with
 //! it is the processor's own NaN, which without a unit of its exponent is a number, far below zero.
 //! Times the estimate's magnitude it takes the estimate to where it is. Negative arguments and NaNs
 //! have a NaN for an estimate, and subnormal ones are arguments like others.

@@ -343,7 +343,7 @@ mod tests {
         let store = place.store(16 << 10);
         for n in 0..100 {
             store.save(&key(n), &image(n));
-            // Files are told apart by when they were used, so each gets a time of its own.
+            // Files are distinguished by when they were used, so each gets a time of its own.
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(n) + 1);
             if let Ok(file) = File::options().write(true).open(store.path(&key(n))) {
                 file.set_modified(at).expect("its own file");

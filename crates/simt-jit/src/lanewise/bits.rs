@@ -2,7 +2,6 @@
 //! lanes.
 
 use crate::asm::assembler::X;
-use crate::host::SimdIsa;
 use crate::lanewise::codes::{
     ADD, ADD_BYTES, AND, DOWN, DOWN_SIGNED, DOWN_SIGNED_WORDS, DOWN_WORDS, MAX_BYTES, MIN_BYTES,
     MUL, OR, OR_LONG, S64_OF_S32, S64_OF_U32, SHUFFLE_BYTES, SUM_OF_WORDS, UP, UP_LONG, UP_WORDS,
@@ -12,99 +11,116 @@ use iced_x86::Register;
 use simt::ir::op::{Op, PrmtMode, Special, Width};
 use simt::ir::vector::{Source, VectorInst};
 
-/// True if there is a form for the operation.
-pub(crate) fn has_form(isa: SimdIsa, op: &Op) -> bool {
-    match *op {
+/// Makes an instruction.
+pub(crate) type Emitter<I> = fn(&mut I, &VectorInst);
+
+/// What makes an operation, if there is a form for it. Packs of 64-bit lanes from 16-bit ones are made
+/// elsewhere.
+pub(crate) fn form<I: VectorIsa>(op: &Op) -> Option<Emitter<I>> {
+    Some(match *op {
         Op::Extend { from, bits, to, .. } => {
             let narrow = matches!(bits, 8 | 16);
-            match (from, to) {
+            let formed = match (from, to) {
                 (Width::W128, _) | (_, Width::W128) => false,
                 (Width::W32, Width::W32) => narrow || bits == 32,
                 (Width::W64, Width::W64) => narrow || matches!(bits, 32 | 64),
                 (Width::W16, _) | (_, Width::W16) => narrow,
                 _ => narrow || bits == 32,
-            }
+            };
+            formed.then_some(extend)?
         }
-        Op::Pack { part, whole } | Op::Unpack { part, whole } => {
-            matches!((part, whole), (Width::W32, Width::W64) | (Width::W16, Width::W32))
-                || isa == SimdIsa::Avx512 && (part, whole) == (Width::W16, Width::W64)
+        Op::Pack { part: Width::W32, whole: Width::W64 } => pack_long,
+        Op::Pack { part: Width::W16, whole: Width::W32 } => pack,
+        Op::Unpack { part: Width::W32, whole: Width::W64 } => unpack_long,
+        Op::Unpack { part: Width::W16, whole: Width::W32 } => unpack,
+        Op::Special(special) => {
+            lane_mask(special, 0)?;
+            special_mask
         }
-        Op::Special(special) => lane_mask(special, 0).is_some(),
-        Op::Lop3(_) | Op::Prmt(_) | Op::Dp4a(..) | Op::Dp2a(..) => true,
-        _ => false,
-    }
+        Op::Lop3(_) => |i, inst| {
+            let Op::Lop3(table) = inst.op else { return i.unsupported() };
+            each_piece(i, inst, |i, piece| i.lookup(inst, piece, table));
+        },
+        Op::Prmt(_) => |i, inst| {
+            let Op::Prmt(mode) = inst.op else { return i.unsupported() };
+            each_piece(i, inst, |i, piece| match plain_selector(inst, mode) {
+                Some(selector) => permute_by_constant(i, inst, selector, piece),
+                None => permute(i, inst, mode, piece),
+            });
+        },
+        Op::Dp4a(..) => |i, inst| {
+            let Op::Dp4a(a, b) = inst.op else { return i.unsupported() };
+            each_piece(i, inst, |i, piece| dot_of_bytes(i, inst, [a, b], piece));
+        },
+        Op::Dp2a(..) => |i, inst| {
+            let Op::Dp2a(a, b, high) = inst.op else { return i.unsupported() };
+            each_piece(i, inst, |i, piece| dot_of_halves(i, inst, [a, b], high, piece));
+        },
+        _ => return None,
+    })
 }
 
-/// Makes an operation that has a form, but packs of 64-bit lanes from 16-bit ones.
-pub(crate) fn bits<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
-    let w = Width::W32;
-    match inst.op {
-        Op::Extend { from, bits, signed, to } => extend(i, inst, (from, to), bits, signed),
-        Op::Pack { part: Width::W32, .. } => {
-            for piece in 0..i.pieces(Width::W64) {
-                let [low, high] = [0, 1].map(|n| i.widened(inst.src[n], piece, false));
-                i.op(UP_LONG, &[high.into(), high.into(), X::I(32)]);
-                i.put_by(inst, 0, piece, OR_LONG, &[low.into(), high.into()]);
-            }
-        }
-        Op::Pack { .. } => {
-            for piece in 0..i.pieces(w) {
-                let [low, high] = [0, 1].map(|n| i.words(inst.src[n], piece, false));
-                i.op(UP, &[high.into(), high.into(), X::I(16)]);
-                i.put_by(inst, 0, piece, OR, &[low.into(), high.into()]);
-            }
-        }
-        Op::Unpack { part: Width::W32, .. } => {
-            for n in 0..inst.dst.len() {
-                for piece in 0..i.pieces(w) {
-                    let made = i.halves(inst.src[0], piece, n == 1);
-                    i.put(inst, n, piece, made);
-                }
-            }
-        }
-        Op::Unpack { .. } => {
-            for n in 0..inst.dst.len() {
-                i.put_words(inst, n, |i, piece| {
-                    let pairs = i.source_in(inst.src[0], w, piece);
-                    let by = X::I(16 * n as i32);
-                    if n == 0 { i.copied(pairs.into(), w) } else { i.made(DOWN, pairs, by) }
-                });
-            }
-        }
-        _ => {
-            for piece in 0..i.pieces(w) {
-                let made = match inst.op {
-                    Op::Lop3(table) => i.lookup(inst, piece, table),
-                    Op::Prmt(mode) => match plain_selector(inst, mode) {
-                        Some(selector) => permute_by_constant(i, inst, selector, piece),
-                        None => permute(i, inst, mode, piece),
-                    },
-                    Op::Dp4a(a, b) => dot_of_bytes(i, inst, [a, b], piece),
-                    Op::Dp2a(a, b, high) => dot_of_halves(i, inst, [a, b], high, piece),
-                    Op::Special(special) => {
-                        let mask = |lane: usize| lane_mask(special, lane).unwrap_or(0);
-                        let lanes = I::BYTES / 4;
-                        let first = i.first_lane(piece);
-                        let masks: Vec<u8> =
-                            (first..first + lanes).flat_map(|n| mask(n).to_le_bytes()).collect();
-                        let masks = i.bytes(|at| masks[usize::from(at)]);
-                        i.copied(masks, w)
-                    }
-                    _ => return i.unsupported(),
-                };
-                i.put(inst, 0, piece, made);
-            }
-        }
-    }
-}
-
-fn extend<I: VectorIsa>(
+/// Puts what `make` makes of each piece of 32-bit lanes.
+fn each_piece<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    (from, to): (Width, Width),
-    bits: u8,
-    signed: bool,
+    make: impl Fn(&mut I, usize) -> Register,
 ) {
+    for piece in 0..i.pieces(Width::W32) {
+        let made = make(i, piece);
+        i.put(inst, 0, piece, made);
+    }
+}
+
+fn pack_long<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    for piece in 0..i.pieces(Width::W64) {
+        let [low, high] = [0, 1].map(|n| i.widened(inst.src[n], piece, false));
+        i.op(UP_LONG, &[high.into(), high.into(), X::I(32)]);
+        i.put_by(inst, 0, piece, OR_LONG, &[low.into(), high.into()]);
+    }
+}
+
+fn pack<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    for piece in 0..i.pieces(Width::W32) {
+        let [low, high] = [0, 1].map(|n| i.words(inst.src[n], piece, false));
+        i.op(UP, &[high.into(), high.into(), X::I(16)]);
+        i.put_by(inst, 0, piece, OR, &[low.into(), high.into()]);
+    }
+}
+
+fn unpack_long<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    for n in 0..inst.dst.len() {
+        for piece in 0..i.pieces(Width::W32) {
+            let made = i.halves(inst.src[0], piece, n == 1);
+            i.put(inst, n, piece, made);
+        }
+    }
+}
+
+fn unpack<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    for n in 0..inst.dst.len() {
+        i.put_words(inst, n, |i, piece| {
+            let pairs = i.source_in(inst.src[0], Width::W32, piece);
+            let by = X::I(16 * n as i32);
+            if n == 0 { i.copied(pairs.into(), Width::W32) } else { i.made(DOWN, pairs, by) }
+        });
+    }
+}
+
+fn special_mask<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    let Op::Special(special) = inst.op else { return i.unsupported() };
+    each_piece(i, inst, |i, piece| {
+        let mask = |lane: usize| lane_mask(special, lane).unwrap_or(0);
+        let first = i.first_lane(piece);
+        let masks: Vec<u8> =
+            (first..first + I::BYTES / 4).flat_map(|n| mask(n).to_le_bytes()).collect();
+        let masks = i.bytes(|at| masks[usize::from(at)]);
+        i.copied(masks, Width::W32)
+    });
+}
+
+fn extend<I: VectorIsa>(i: &mut I, inst: &VectorInst) {
+    let Op::Extend { from, bits, signed, to } = inst.op else { return i.unsupported() };
     let source = inst.src[0];
     // The low bits of a piece of 32-bit lanes, extended to 32 bits.
     let narrow = move |i: &mut I, piece: usize| {

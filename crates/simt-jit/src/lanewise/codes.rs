@@ -156,3 +156,23 @@ codes! {
     EXTRACT_UPPER = EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, VEX_Vextracti128_xmmm128_ymm_imm8;
     INSERT_UPPER = EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
 }
+
+pub(crate) const ADD_SAT_S16: LaneCode =
+    LaneCode::new(Code::EVEX_Vpaddsw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddsw_ymm_ymm_ymmm256);
+pub(crate) const ADD_SAT_U16: LaneCode =
+    LaneCode::new(Code::EVEX_Vpaddusw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddusw_ymm_ymm_ymmm256);
+
+/// Sums of lanes of a width.
+pub(crate) fn add(w: Width) -> LaneCode {
+    if w == Width::W16 { ADD_WORDS } else { pick(w, ADD, ADD_LONG) }
+}
+
+/// Differences of lanes of a width.
+pub(crate) fn subtract(w: Width) -> LaneCode {
+    if w == Width::W16 { SUB_WORDS } else { pick(w, SUB, SUB_LONG) }
+}
+
+/// Products of the lower halves of 64-bit lanes.
+pub(crate) fn even_products(signed: bool) -> LaneCode {
+    if signed { MUL_EVEN_S32 } else { MUL_EVEN_U32 }
+}

@@ -16,16 +16,19 @@ use crate::lanewise::float::{canonical, rounding, saturate};
 use crate::lanewise::isa::VectorIsa;
 use crate::lanewise::math::clamped;
 use iced_x86::Register;
-use simt::ir::op::{Convert, FloatType, IntType, Round, Width};
+use simt::ir::op::{Convert, FloatType, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 const TWO_TO_31: u64 = 1 << 31;
 
-/// True if there is a form for the conversion here.
-pub(crate) fn has_form(isa: SimdIsa, convert: Convert) -> bool {
+/// Makes a conversion.
+pub(crate) type Emitter<I> = fn(&mut I, &VectorInst, Convert);
+
+/// What makes a conversion, if there is a form for it here.
+pub(crate) fn form<I: VectorIsa>(convert: Convert) -> Option<Emitter<I>> {
     use FloatType::{F32, F64};
     let rounds = |round| rounding(round).is_some();
-    match convert {
+    let formed = match convert {
         Convert::Integral { ty, mode } => {
             let double = ty == F64 && !mode.ftz;
             (double || ty == F32) && rounds(mode.round)
@@ -36,65 +39,70 @@ pub(crate) fn has_form(isa: SimdIsa, convert: Convert) -> bool {
             !mode.sat && !relu && rounds(mode.round)
         }
         Convert::FromInt { from, to: F32 | F64, mode } => {
-            let formed = match from.width() {
+            let exists = match from.width() {
                 Width::W32 => true,
-                Width::W64 => F64_OF_S64.is_in(isa),
+                Width::W64 => F64_OF_S64.is_in(I::ISA),
                 _ => false,
             };
-            formed && !mode.sat && rounds(mode.round)
+            exists && !mode.sat && rounds(mode.round)
         }
         Convert::ToInt { from: from @ (F32 | F64), bits, round, .. } => {
-            let formed = match bits {
+            let exists = match bits {
                 8 | 16 => from == F32,
                 32 => true,
-                _ => S64_OF_F64.is_in(isa),
+                _ => S64_OF_F64.is_in(I::ISA),
             };
-            formed && rounds(round)
+            exists && rounds(round)
         }
         Convert::Tf32(round) => matches!(round, Round::Zero | Round::Near | Round::NearAway),
         _ => false,
+    };
+    formed.then_some(())?;
+    Some(match convert {
+        Convert::Float { from: F32, to: F64, .. } => doubles_of_singles,
+        Convert::Float { from: F64, .. } => singles_of_doubles,
+        Convert::FromInt { .. } => of_integers,
+        Convert::ToInt { from: F32, bits: 8 | 16, .. } => small_integers,
+        Convert::ToInt { bits: 32, .. } => integers,
+        Convert::ToInt { .. } => long_integers_of,
+        _ => same_format,
+    })
+}
+
+fn singles_of_doubles<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::Float { mode, .. } = convert else { return i.unsupported() };
+    put_narrowed(i, inst, mode.ftz, |i, piece| narrow(i, inst, piece, F32_OF_F64, mode.round));
+}
+
+fn integers<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::ToInt { from, signed, round, ftz, .. } = convert else {
+        return i.unsupported();
+    };
+    if from == FloatType::F64 {
+        return put_narrowed(i, inst, false, |i, piece| {
+            let a = i.source_in(inst.src[0], Width::W64, piece);
+            integers_of_doubles(i, a, signed, round)
+        });
+    }
+    for piece in 0..i.pieces(Width::W32) {
+        let a = single(i, inst.src[0], piece, ftz);
+        let made = integers_of_singles(i, a, signed, round);
+        i.put(inst, 0, piece, made);
     }
 }
 
-/// Makes a conversion that has a form here.
-pub(crate) fn convert<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
-    use FloatType::{F32, F64};
-    match convert {
-        Convert::Float { from: F32, to: F64, mode, .. } => doubles_of_singles(i, inst, mode.ftz),
-        Convert::Float { from: F64, mode, .. } => {
-            put_narrowed(i, inst, mode.ftz, |i, piece| {
-                narrow(i, inst, piece, F32_OF_F64, mode.round)
-            });
-        }
-        Convert::FromInt { from, to, mode } => of_integers(i, inst, from, to, mode.round),
-        Convert::ToInt { from: F32, bits: bits @ (8 | 16), signed, round, ftz } => {
-            small_integers(i, inst, (bits, signed), round, ftz);
-        }
-        Convert::ToInt { from: F32, bits: 32, signed, round, ftz } => {
-            for piece in 0..i.pieces(Width::W32) {
-                let a = single(i, inst.src[0], piece, ftz);
-                let made = integers_of_singles(i, a, signed, round);
-                i.put(inst, 0, piece, made);
-            }
-        }
-        Convert::ToInt { from: F64, bits: 32, signed, round, .. } => {
-            put_narrowed(i, inst, false, |i, piece| {
-                let a = i.source_in(inst.src[0], Width::W64, piece);
-                integers_of_doubles(i, a, signed, round)
-            });
-        }
-        Convert::ToInt { from, signed, round, ftz, .. } => {
-            for piece in 0..i.pieces(Width::W64) {
-                let a = match from {
-                    F64 => i.source_in(inst.src[0], Width::W64, piece),
-                    // Exact.
-                    _ => double(i, inst.src[0], piece, ftz),
-                };
-                let made = long_integers(i, a, signed, round);
-                i.put(inst, 0, piece, made);
-            }
-        }
-        _ => same_format(i, inst, convert),
+fn long_integers_of<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::ToInt { from, signed, round, ftz, .. } = convert else {
+        return i.unsupported();
+    };
+    for piece in 0..i.pieces(Width::W64) {
+        let a = match from {
+            FloatType::F64 => i.source_in(inst.src[0], Width::W64, piece),
+            // Exact.
+            _ => double(i, inst.src[0], piece, ftz),
+        };
+        let made = long_integers(i, a, signed, round);
+        i.put(inst, 0, piece, made);
     }
 }
 
@@ -120,7 +128,9 @@ fn double<I: VectorIsa>(i: &mut I, source: Source, piece: usize, flush: bool) ->
     to
 }
 
-fn doubles_of_singles<I: VectorIsa>(i: &mut I, inst: &VectorInst, flush: bool) {
+fn doubles_of_singles<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::Float { mode, .. } = convert else { return i.unsupported() };
+    let flush = mode.ftz;
     let mut flushed = None;
     for piece in 0..i.pieces(Width::W64) {
         if flush && piece % 2 == 0 {
@@ -203,13 +213,9 @@ fn narrow<I: VectorIsa>(
     rounded(i, (inst.src[0], Width::W64, piece), I::lower, (code, round))
 }
 
-fn of_integers<I: VectorIsa>(
-    i: &mut I,
-    inst: &VectorInst,
-    from: IntType,
-    to: FloatType,
-    round: Round,
-) {
+fn of_integers<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::FromInt { from, to, mode } = convert else { return i.unsupported() };
+    let round = mode.round;
     let (signed, double) = (from.signed(), to == FloatType::F64);
     match (from.width(), double) {
         (Width::W64, false) => {
@@ -278,19 +284,14 @@ fn doubles_of_integers<I: VectorIsa>(
 }
 
 /// Puts f32 lanes as integers of 8 or 16 bits.
-fn small_integers<I: VectorIsa>(
-    i: &mut I,
-    inst: &VectorInst,
-    (bits, signed): (u8, bool),
-    round: Round,
-    flush: bool,
-) {
+fn small_integers<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Convert::ToInt { bits, signed, round, ftz, .. } = convert else { return i.unsupported() };
     let ends = match signed {
         true => [-(1i32 << (bits - 1)), (1 << (bits - 1)) - 1],
         false => [0, (1 << bits) - 1],
     };
     i.put_words(inst, 0, |i, piece| {
-        let a = single(i, inst.src[0], piece, flush);
+        let a = single(i, inst.src[0], piece, ftz);
         let near = clamped(i, a, ends.map(|end| end as f32));
         i.free(a);
         // A NaN becomes 2^31, whose lower half is 0.

@@ -22,22 +22,29 @@ fn lanes(ty: FloatType) -> Option<Width> {
     }
 }
 
-/// True if there is a form for the operation.
-pub(crate) fn has_form(isa: SimdIsa, op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
+/// Makes arithmetic.
+pub(crate) type Emitter<I> = fn(&mut I, &VectorInst, FloatOp, FloatType, FloatMode);
+
+/// What makes an operation, if there is a form for it.
+pub(crate) fn form<I: VectorIsa>(
+    op: FloatOp,
+    ty: FloatType,
+    mode: FloatMode,
+) -> Option<Emitter<I>> {
     use FloatOp::*;
-    let Some(lanes) = lanes(ty) else { return false };
+    let lanes = lanes(ty)?;
     let (double, near) = (lanes == Width::W64, mode.round == Round::Near);
     if mode.round == Round::NearAway {
-        return false;
+        return None;
     }
     if let RcpApproxCoarse | RsqrtApproxCoarse = op {
-        return double && near;
+        return (double && near).then_some(float);
     }
     let formed = match op {
         Add | Sub | Mul | Fma => ty != FloatType::F32x2 || !mode.sat,
         _ if ty == FloatType::F32x2 => false,
         Div | Rcp | Sqrt => true,
-        RsqrtEstimate => near && isa == SimdIsa::Avx512,
+        RsqrtEstimate => near && I::ISA == SimdIsa::Avx512,
         RsqrtApprox | Min | Max => near,
         RcpApprox | MinNan | MaxNan => near && !double,
         Ex2 | Lg2 | Sin | Cos | Tanh => near && !double && !mode.sat,
@@ -45,7 +52,7 @@ pub(crate) fn has_form(isa: SimdIsa, op: FloatOp, ty: FloatType, mode: FloatMode
         CopySign => !mode.ftz && !mode.sat,
         _ => false,
     };
-    formed && !(double && mode.ftz)
+    (formed && !(double && mode.ftz)).then_some(float)
 }
 
 /// The code of an operation of two operands.
@@ -59,14 +66,7 @@ fn binary(op: FloatOp, lanes: Width) -> Option<LaneCode> {
     })
 }
 
-/// Makes an operation that has a form.
-pub(crate) fn float<I: VectorIsa>(
-    i: &mut I,
-    inst: &VectorInst,
-    op: FloatOp,
-    ty: FloatType,
-    mode: FloatMode,
-) {
+fn float<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: FloatOp, ty: FloatType, mode: FloatMode) {
     let (w, lanes) = (ty.width(), lanes(ty).unwrap_or(Width::W32));
     // Doubles are flushed by the operations that do so, not as pairs of f32.
     let mode = FloatMode { ftz: mode.ftz && lanes == Width::W32, ..mode };

@@ -9,7 +9,10 @@ use crate::lanewise::codes::{
     ADD, ADD_F32, AND, ANDN, DOWN, FMA_F32, LESS, MUL_F32, NOT_ABOVE, OR, SUB_F32, UNORDERED, UP,
     XOR,
 };
-use crate::lanewise::float::{canonical, extreme, flush, keep_signs, nan_of_either, saturate};
+use crate::lanewise::convert;
+use crate::lanewise::float::{
+    self, canonical, extreme, flush, keep_signs, nan_of_either, saturate,
+};
 use crate::lanewise::isa::VectorIsa;
 use crate::lanewise::math;
 use crate::operands::HalfBits;
@@ -47,23 +50,37 @@ fn flushes(op: FloatOp, format: Format, mode: FloatMode) -> bool {
     mode.ftz && !format.brain && !matches!(op, Min | Max | MinNan | MaxNan)
 }
 
-/// True if there is a form for the operation.
-pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
+/// What makes arithmetic on halves, if there is a form for it.
+pub(crate) fn form<I: VectorIsa>(
+    op: FloatOp,
+    ty: FloatType,
+    mode: FloatMode,
+) -> Option<float::Emitter<I>> {
     use FloatOp::{Abs, Add, Ex2, Fma, FmaRelu, Max, MaxNan, Min, MinNan, Mul, Neg, Sub, Tanh};
-    let Some(format) = Format::of(ty) else { return false };
+    let format = Format::of(ty)?;
     if mode.round != Round::Near || mode.sat && format.brain {
-        return false;
+        return None;
     }
     match op {
-        Neg | Abs => !flushes(op, format, mode) && !mode.sat,
-        Add | Sub | Mul | Fma | FmaRelu | Min | Max | MinNan | MaxNan | Ex2 | Tanh => true,
-        _ => false,
+        Neg | Abs if !flushes(op, format, mode) && !mode.sat => Some(signs),
+        Add | Sub | Mul | Fma | FmaRelu | Min | Max | MinNan | MaxNan | Ex2 | Tanh => {
+            Some(arithmetic)
+        }
+        _ => None,
     }
+}
+
+/// What makes a conversion to or from halves, if there is a form for it.
+pub(crate) fn conversion<I: VectorIsa>(convert: Convert) -> Option<convert::Emitter<I>> {
+    Some(match formats(convert)? {
+        (Some(_), _) => to_singles,
+        _ => to_halves,
+    })
 }
 
 /// The formats of a conversion to or from halves that has a form: of the source, and of the result.
 /// Subnormals are not flushed where halves are made, or made of halves.
-pub(crate) fn formats(convert: Convert) -> Option<(Option<Format>, Option<Format>)> {
+fn formats(convert: Convert) -> Option<(Option<Format>, Option<Format>)> {
     let Convert::Float { from, to, mode, relu } = convert else { return None };
     let formats = (Format::of(from), Format::of(to));
     let formed = match formats {
@@ -74,8 +91,20 @@ pub(crate) fn formats(convert: Convert) -> Option<(Option<Format>, Option<Format
     (formed && mode.round == Round::Near && !mode.sat).then_some(formats)
 }
 
-/// Makes arithmetic on halves that has a form.
-pub(crate) fn arithmetic<I: VectorIsa>(
+fn signs<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: FloatOp, ty: FloatType, _: FloatMode) {
+    let (bits, code) = match op {
+        FloatOp::Neg => (0x8000_8000, XOR),
+        _ => (0x7fff_7fff, AND),
+    };
+    for piece in 0..i.pieces(ty.width()) {
+        let a = i.source_in(inst.src[0], ty.width(), piece);
+        let bits = i.number(bits, W);
+        let made = i.made(code, a, bits);
+        i.put(inst, 0, piece, made);
+    }
+}
+
+fn arithmetic<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
     op: FloatOp,
@@ -84,20 +113,6 @@ pub(crate) fn arithmetic<I: VectorIsa>(
 ) {
     let Some(format) = Format::of(ty) else { return i.unsupported() };
     let flushes = flushes(op, format, mode);
-    if let FloatOp::Neg | FloatOp::Abs = op {
-        let (bits, code) = match op {
-            FloatOp::Neg => (0x8000_8000, XOR),
-            _ => (0x7fff_7fff, AND),
-        };
-        let w = ty.width();
-        for piece in 0..i.pieces(w) {
-            let a = i.source_in(inst.src[0], w, piece);
-            let bits = i.number(bits, W);
-            let made = i.made(code, a, bits);
-            i.put(inst, 0, piece, made);
-        }
-        return;
-    }
     put(i, inst, format.pair, |i, piece, bits| {
         let made = result(i, inst, op, flushes, piece, (format.brain, bits));
         if mode.sat {
@@ -118,38 +133,33 @@ pub(crate) fn arithmetic<I: VectorIsa>(
     });
 }
 
-/// Makes a conversion that has [`formats`].
-pub(crate) fn convert<I: VectorIsa>(
-    i: &mut I,
-    inst: &VectorInst,
-    formats: (Option<Format>, Option<Format>),
-    relu: bool,
-) {
-    match formats {
-        (Some(format), _) => {
-            for piece in 0..i.pieces(W) {
-                let made = single_of(i, inst.src[0], piece, (format.brain, HalfBits::All));
-                canonical(i, made);
-                i.put(inst, 0, piece, made);
-            }
-        }
-        (_, Some(format)) => put(i, inst, format.pair, |i, piece, bits| {
-            let source = inst.src[usize::from(bits == HalfBits::Low)];
-            let single = i.source(source, W, piece);
-            let made = i.copied(single, W);
-            if relu {
-                // Numbers that are not above zero become it; NaN stays.
-                let zero = i.zero();
-                let mask = i.compare(made, zero.into(), NOT_ABOVE, W);
-                i.blend(made, zero.into(), mask, W);
-                i.free_mask(mask);
-                i.free(zero);
-            }
-            rounded(i, made, format.brain);
-            made
-        }),
-        _ => i.unsupported(),
+fn to_singles<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Some((Some(format), _)) = formats(convert) else { return i.unsupported() };
+    for piece in 0..i.pieces(W) {
+        let made = single_of(i, inst.src[0], piece, (format.brain, HalfBits::All));
+        canonical(i, made);
+        i.put(inst, 0, piece, made);
     }
+}
+
+fn to_halves<I: VectorIsa>(i: &mut I, inst: &VectorInst, convert: Convert) {
+    let Some((_, Some(format))) = formats(convert) else { return i.unsupported() };
+    let relu = matches!(convert, Convert::Float { relu: true, .. });
+    put(i, inst, format.pair, |i, piece, bits| {
+        let source = inst.src[usize::from(bits == HalfBits::Low)];
+        let single = i.source(source, W, piece);
+        let made = i.copied(single, W);
+        if relu {
+            // Numbers that are not above zero become it; NaN stays.
+            let zero = i.zero();
+            let mask = i.compare(made, zero.into(), NOT_ABOVE, W);
+            i.blend(made, zero.into(), mask, W);
+            i.free_mask(mask);
+            i.free(zero);
+        }
+        rounded(i, made, format.brain);
+        made
+    });
 }
 
 /// Makes the first result of halves: `make` gives those that are asked for, in the lower 16 bits of 32-bit

@@ -3,31 +3,18 @@
 use crate::asm::assembler::X;
 use crate::host::{SimdIsa, host_has};
 use crate::lanewise::codes::{
-    ABS, ABS_LONG, ABS_WORDS, ADD, ADD_LONG, ADD_WORDS, AND, AND_LONG, DIV_F32, DOWN, DOWN_BY,
-    DOWN_BY_LONG, DOWN_LONG, DOWN_SIGNED, DOWN_SIGNED_BY, DOWN_SIGNED_BY_LONG, DOWN_SIGNED_LONG,
-    F32_OF_S32, LaneCode, MAX_S16, MAX_S32, MAX_S64, MAX_U16, MAX_U32, MAX_U64, MIN_S16, MIN_S32,
-    MIN_S64, MIN_U16, MIN_U32, MIN_U64, MUL, MUL_EVEN_S32, MUL_EVEN_U32, MUL_HIGH_S16,
-    MUL_HIGH_U16, MUL_LONG, MUL_WORDS, OR, OR_LONG, S32_CUT_F32, SUB, SUB_LONG, SUB_WORDS, UP,
-    UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, pick,
+    ABS, ABS_LONG, ABS_WORDS, ADD, ADD_LONG, ADD_SAT_S16, ADD_SAT_U16, ADD_WORDS, AND, AND_LONG,
+    DIV_F32, DOWN, DOWN_BY, DOWN_BY_LONG, DOWN_LONG, DOWN_SIGNED, DOWN_SIGNED_BY,
+    DOWN_SIGNED_BY_LONG, DOWN_SIGNED_LONG, F32_OF_S32, LaneCode, MAX_S16, MAX_S32, MAX_S64,
+    MAX_U16, MAX_U32, MAX_U64, MIN_S16, MIN_S32, MIN_S64, MIN_U16, MIN_U32, MIN_U64, MUL,
+    MUL_HIGH_S16, MUL_HIGH_U16, MUL_LONG, MUL_WORDS, OR, OR_LONG, S32_CUT_F32, SUB, SUB_LONG, UP,
+    UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, add, even_products, pick, subtract,
 };
 use crate::lanewise::convert;
 use crate::lanewise::isa::VectorIsa;
-use iced_x86::{Code, Register};
+use iced_x86::Register;
 use simt::ir::op::{IntOp, IntType, Width};
 use simt::ir::vector::{Source, VectorInst};
-
-const ADD_SAT_S16: LaneCode =
-    LaneCode::new(Code::EVEX_Vpaddsw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddsw_ymm_ymm_ymmm256);
-const ADD_SAT_U16: LaneCode =
-    LaneCode::new(Code::EVEX_Vpaddusw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddusw_ymm_ymm_ymmm256);
-
-fn add(w: Width) -> LaneCode {
-    if w == Width::W16 { ADD_WORDS } else { pick(w, ADD, ADD_LONG) }
-}
-
-fn subtract(w: Width) -> LaneCode {
-    if w == Width::W16 { SUB_WORDS } else { pick(w, SUB, SUB_LONG) }
-}
 
 /// Operations that are one instruction of two operands, in one set at least.
 fn binary(op: IntOp, ty: IntType) -> Option<LaneCode> {
@@ -100,127 +87,183 @@ fn counts(isa: SimdIsa, op: IntOp, w: Width) -> bool {
     }
 }
 
-/// True if there is a form for the operation.
-pub(crate) fn has_form(isa: SimdIsa, op: IntOp, ty: IntType) -> bool {
-    use IntOp::*;
-    let w = ty.width();
-    if binary(op, ty).is_some_and(|code| code.is_in(isa)) {
-        return true;
-    }
-    match op {
-        Shl | Shr | Min | Max | MulLo | MulHi | MadLo | Not | Neg | Abs => true,
-        MulWide | MadWide | Div | Rem => w != Width::W64,
-        Bfe | Bfi | Cnot | Sad => w != Width::W16,
-        Popc | Clz => counts(isa, op, w),
-        Bfind | BfindShift => w != Width::W16 && counts(isa, Clz, w),
-        Brev => match isa {
-            SimdIsa::Avx512 => w != Width::W16 && host_has!("gfni"),
-            SimdIsa::Avx2 => w == Width::W32,
-        },
-        AddSat | SubSat => ty == IntType::S32,
-        MadHi | Mul24Lo | Mul24Hi | Mad24Lo | Mad24Hi | ShfLeftWrap | ShfLeftClamp
-        | ShfRightWrap | ShfRightClamp | SzextClamp | SzextWrap => w == Width::W32,
-        BmskClamp | BmskWrap => true,
-        _ => false,
-    }
+/// An operation, and what its type says.
+#[derive(Clone, Copy)]
+struct Operation {
+    op: IntOp,
+    ty: IntType,
+    w: Width,
+    signed: bool,
 }
 
-/// Makes an operation that has a form.
-pub(crate) fn integer<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: IntOp, ty: IntType) {
-    use IntOp::*;
-    let w = ty.width();
-    if let Some((code, by)) = constant_shift(I::ISA, inst, op, ty) {
-        for piece in 0..i.pieces(w) {
-            let a = i.source_in(inst.src[0], w, piece);
-            i.put_by(inst, 0, piece, code, &[a.into(), X::I(by)]);
-        }
-        return;
-    }
-    if let Some(code) = binary(op, ty).filter(|code| code.is_in(I::ISA)) {
-        return one_instruction(i, inst, op, code, w);
-    }
-    let signed = ty.signed();
-    match (op, w) {
-        (Popc | Clz, Width::W16) => {
-            for piece in 0..i.pieces(Width::W32) {
-                let a = i.words(inst.src[0], piece, false);
-                let made = counted(i, a, op, Width::W32);
-                if op == Clz {
-                    let more = i.number(16, Width::W32);
-                    i.op(SUB, &[made.into(), made.into(), more]);
+/// How an operation is made: all pieces at once, each by itself, or each in a register of its own.
+enum Emitter<I> {
+    Whole(fn(&mut I, &VectorInst, Operation)),
+    Piece(fn(&mut I, &VectorInst, Operation, usize)),
+    Made(fn(&mut I, &VectorInst, Operation, usize) -> Register),
+}
+
+/// The form of an operation.
+pub(crate) struct Form<I> {
+    operation: Operation,
+    emitter: Emitter<I>,
+}
+
+impl<I: VectorIsa> Form<I> {
+    /// Makes the operation.
+    pub(crate) fn make(&self, i: &mut I, inst: &VectorInst) {
+        match self.emitter {
+            Emitter::Whole(make) => make(i, inst, self.operation),
+            Emitter::Piece(make) => {
+                for piece in 0..i.pieces(self.operation.w) {
+                    make(i, inst, self.operation, piece);
                 }
-                i.put(inst, 0, piece, made);
             }
-        }
-        (Popc | Clz | Bfind | BfindShift, _) => {
-            for piece in 0..i.pieces(Width::W32) {
-                let made = if w == Width::W64 {
-                    let [low, high] = [0, 1].map(|half| {
-                        let a = i.source_in(inst.src[0], w, 2 * piece + half);
-                        found(i, a, op, ty)
-                    });
-                    i.narrowed(low, high)
-                } else {
-                    let a = i.source_in(inst.src[0], w, piece);
-                    found(i, a, op, ty)
-                };
-                i.put(inst, 0, piece, made);
-            }
-        }
-        (Shl | Shr, Width::W16) => i.put_words(inst, 0, |i, piece| {
-            let a = i.words(inst.src[0], piece, signed);
-            let by = i.source_in(inst.src[1], Width::W32, piece);
-            let code = match (op, signed) {
-                (Shl, _) => UP_BY,
-                (_, true) => DOWN_SIGNED_BY,
-                _ => DOWN_BY,
-            };
-            i.op(code, &[a.into(), a.into(), by.into()]);
-            i.free(by);
-            a
-        }),
-        (Div | Rem, Width::W16) => i.put_words(inst, 0, |i, piece| {
-            let [a, b] = [0, 1].map(|n| i.words(inst.src[n], piece, signed));
-            // As f32 numbers: exact, and quotients of them are cut off rightly.
-            let [to, by] = [a, b].map(|from| {
-                let to = i.temp();
-                i.op(F32_OF_S32, &[to.into(), from.into()]);
-                to
-            });
-            i.op(DIV_F32, &[to.into(), to.into(), by.into()]);
-            i.op(S32_CUT_F32, &[to.into(), to.into()]);
-            i.free(by);
-            divided(i, to, [a, b], op == Rem);
-            i.free_all([a, b]);
-            to
-        }),
-        (MulWide | MadWide, Width::W16) => {
-            for piece in 0..i.pieces(Width::W32) {
-                let [a, b] = [0, 1].map(|n| i.words(inst.src[n], piece, signed));
-                i.op(MUL, &[a.into(), a.into(), b.into()]);
-                i.free(b);
-                with_sum(i, inst, piece, a, (op == MadWide).then_some(Width::W32));
-            }
-        }
-        (MulWide | MadWide, _) => {
-            for piece in 0..i.pieces(Width::W64) {
-                // Only the low halves count.
-                let [a, b] = [0, 1].map(|n| i.widened(inst.src[n], piece, false));
-                i.op(even_products(signed), &[a.into(), a.into(), b.into()]);
-                i.free(b);
-                with_sum(i, inst, piece, a, (op == MadWide).then_some(Width::W64));
-            }
-        }
-        _ => {
-            for piece in 0..i.pieces(w) {
-                sequence(i, inst, op, ty, piece);
+            Emitter::Made(make) => {
+                for piece in 0..i.pieces(self.operation.w) {
+                    let made = make(i, inst, self.operation, piece);
+                    i.put(inst, 0, piece, made);
+                }
             }
         }
     }
 }
 
-fn even_products(signed: bool) -> LaneCode {
-    if signed { MUL_EVEN_S32 } else { MUL_EVEN_U32 }
+/// The form of an instruction's operation, if there is one.
+pub(crate) fn form<I: VectorIsa>(inst: &VectorInst, op: IntOp, ty: IntType) -> Option<Form<I>> {
+    use Emitter::{Made, Piece, Whole};
+    use IntOp::*;
+    let w = ty.width();
+    let (short, word) = (w == Width::W16, w == Width::W32);
+    let emitter = match op {
+        _ if constant_shift(I::ISA, inst, op, ty).is_some() => Whole(shift_by_constant),
+        _ if binary(op, ty).is_some_and(|code| code.is_in(I::ISA)) => Whole(one_instruction),
+        Shl | Shr if short => Whole(shift_words),
+        Shl | Shr => Piece(shift),
+        Min | Max => Made(extreme),
+        MulLo | MadLo => Piece(product),
+        Not => Piece(complement),
+        Neg => Piece(negative),
+        Abs => Piece(absolute),
+        MulHi if w == Width::W64 => Made(high_product),
+        MulHi => Piece(narrow_product),
+        MadHi | Mul24Lo | Mul24Hi | Mad24Lo | Mad24Hi if word => Piece(narrow_product),
+        MulWide | MadWide if short => Whole(wide_product_of_words),
+        MulWide | MadWide if word => Whole(wide_product),
+        Div | Rem if short => Whole(divide_words),
+        Div | Rem if word => Made(divide),
+        Popc | Clz if counts(I::ISA, op, w) => Whole(if short { count_words } else { count }),
+        Bfind | BfindShift if !short && counts(I::ISA, Clz, w) => Whole(count),
+        Brev if reverses(I::ISA, w) => Made(reverse),
+        Bfe if !short => Piece(field_of),
+        Bfi if !short => Made(insert_field),
+        Cnot if !short => Made(is_zero),
+        Sad if !short => Made(difference_sum),
+        AddSat | SubSat if ty == IntType::S32 => Made(saturating),
+        ShfLeftWrap | ShfLeftClamp | ShfRightWrap | ShfRightClamp if word => Made(funnel),
+        SzextClamp | SzextWrap if word => Made(sized),
+        BmskClamp | BmskWrap => Made(bit_mask),
+        _ => return None,
+    };
+    Some(Form { operation: Operation { op, ty, w, signed: ty.signed() }, emitter })
+}
+
+/// True if bits are put in reverse order.
+fn reverses(isa: SimdIsa, w: Width) -> bool {
+    match isa {
+        SimdIsa::Avx512 => w != Width::W16 && host_has!("gfni"),
+        SimdIsa::Avx2 => w == Width::W32,
+    }
+}
+
+fn shift_by_constant<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    let Some((code, by)) = constant_shift(I::ISA, inst, of.op, of.ty) else {
+        return i.unsupported();
+    };
+    for piece in 0..i.pieces(of.w) {
+        let a = i.source_in(inst.src[0], of.w, piece);
+        i.put_by(inst, 0, piece, code, &[a.into(), X::I(by)]);
+    }
+}
+
+fn count_words<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    for piece in 0..i.pieces(Width::W32) {
+        let a = i.words(inst.src[0], piece, false);
+        let made = counted(i, a, of.op, Width::W32);
+        if of.op == IntOp::Clz {
+            let more = i.number(16, Width::W32);
+            i.op(SUB, &[made.into(), made.into(), more]);
+        }
+        i.put(inst, 0, piece, made);
+    }
+}
+
+fn count<I: VectorIsa>(i: &mut I, inst: &VectorInst, Operation { op, ty, w, .. }: Operation) {
+    for piece in 0..i.pieces(Width::W32) {
+        let made = if w == Width::W64 {
+            let [low, high] = [0, 1].map(|half| {
+                let a = i.source_in(inst.src[0], w, 2 * piece + half);
+                found(i, a, op, ty)
+            });
+            i.narrowed(low, high)
+        } else {
+            let a = i.source_in(inst.src[0], w, piece);
+            found(i, a, op, ty)
+        };
+        i.put(inst, 0, piece, made);
+    }
+}
+
+fn shift_words<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    i.put_words(inst, 0, |i, piece| {
+        let a = i.words(inst.src[0], piece, of.signed);
+        let by = i.source_in(inst.src[1], Width::W32, piece);
+        let code = match (of.op, of.signed) {
+            (IntOp::Shl, _) => UP_BY,
+            (_, true) => DOWN_SIGNED_BY,
+            _ => DOWN_BY,
+        };
+        i.op(code, &[a.into(), a.into(), by.into()]);
+        i.free(by);
+        a
+    });
+}
+
+fn divide_words<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    i.put_words(inst, 0, |i, piece| {
+        let [a, b] = [0, 1].map(|n| i.words(inst.src[n], piece, of.signed));
+        // As f32 numbers: exact, and quotients of them are cut off rightly.
+        let [to, by] = [a, b].map(|from| {
+            let to = i.temp();
+            i.op(F32_OF_S32, &[to.into(), from.into()]);
+            to
+        });
+        i.op(DIV_F32, &[to.into(), to.into(), by.into()]);
+        i.op(S32_CUT_F32, &[to.into(), to.into()]);
+        i.free(by);
+        divided(i, to, [a, b], of.op == IntOp::Rem);
+        i.free_all([a, b]);
+        to
+    });
+}
+
+fn wide_product_of_words<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    for piece in 0..i.pieces(Width::W32) {
+        let [a, b] = [0, 1].map(|n| i.words(inst.src[n], piece, of.signed));
+        i.op(MUL, &[a.into(), a.into(), b.into()]);
+        i.free(b);
+        with_sum(i, inst, piece, a, (of.op == IntOp::MadWide).then_some(Width::W32));
+    }
+}
+
+fn wide_product<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation) {
+    for piece in 0..i.pieces(Width::W64) {
+        // Only the low halves count.
+        let [a, b] = [0, 1].map(|n| i.widened(inst.src[n], piece, false));
+        i.op(even_products(of.signed), &[a.into(), a.into(), b.into()]);
+        i.free(b);
+        with_sum(i, inst, piece, a, (of.op == IntOp::MadWide).then_some(Width::W64));
+    }
 }
 
 /// Puts a product, or its sum with the third source.
@@ -244,10 +287,9 @@ fn with_sum<I: VectorIsa>(
 fn one_instruction<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    op: IntOp,
-    code: LaneCode,
-    w: Width,
+    Operation { op, ty, w, .. }: Operation,
 ) {
+    let Some(code) = binary(op, ty) else { return i.unsupported() };
     let (mut a, mut b) = (inst.src[0], inst.src[1]);
     if !matches!(op, IntOp::Sub | IntOp::Shl | IntOp::Shr) && i.is_in_memory(a) {
         std::mem::swap(&mut a, &mut b);
@@ -266,123 +308,93 @@ fn one_instruction<I: VectorIsa>(
     }
 }
 
-/// A piece of the operations of several instructions that go piece by piece.
-fn sequence<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: IntOp, ty: IntType, piece: usize) {
-    use IntOp::*;
-    let (w, signed) = (ty.width(), ty.signed());
-    let made = match op {
-        Shl | Shr => {
-            let by = match inst.src[1] {
-                Source::Imm(v) => i.splat(u64::from(v as u32), w),
-                source => i.widened(source, piece, false),
-            };
-            let a = i.source_in(inst.src[0], w, piece);
-            if op == Shl {
-                return i.put_by(inst, 0, piece, UP_BY_LONG, &[a.into(), by.into()]);
-            }
-            if !signed || DOWN_SIGNED_BY_LONG.is_in(I::ISA) {
-                let code = if signed { DOWN_SIGNED_BY_LONG } else { DOWN_BY_LONG };
-                return i.put_by(inst, 0, piece, code, &[a.into(), by.into()]);
-            }
-            let made = i.shift_down(a, by, w, signed);
-            i.free(by);
-            made
+fn shift<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let Operation { op, w, signed, .. } = of;
+    let by = match inst.src[1] {
+        Source::Imm(v) => i.splat(u64::from(v as u32), w),
+        source => i.widened(source, piece, false),
+    };
+    let a = i.source_in(inst.src[0], w, piece);
+    if op == IntOp::Shl {
+        return i.put_by(inst, 0, piece, UP_BY_LONG, &[a.into(), by.into()]);
+    }
+    if !signed || DOWN_SIGNED_BY_LONG.is_in(I::ISA) {
+        let code = if signed { DOWN_SIGNED_BY_LONG } else { DOWN_BY_LONG };
+        return i.put_by(inst, 0, piece, code, &[a.into(), by.into()]);
+    }
+    let made = i.shift_down(a, by, w, signed);
+    i.free(by);
+    i.put(inst, 0, piece, made);
+}
+
+fn extreme<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) -> Register {
+    let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], of.w, piece));
+    i.extreme_long(a, b, of.op == IntOp::Max, of.signed)
+}
+
+fn product<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let w = of.w;
+    let a = i.source_in(inst.src[0], w, piece);
+    let made = match w {
+        Width::W64 => {
+            let b = i.source_in(inst.src[1], w, piece);
+            i.product_long(a, b)
         }
-        Min | Max => {
-            let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
-            i.extreme_long(a, b, op == Max, signed)
-        }
-        MulLo | MadLo => {
-            let a = i.source_in(inst.src[0], w, piece);
-            let made = match w {
-                Width::W64 => {
-                    let b = i.source_in(inst.src[1], w, piece);
-                    i.product_long(a, b)
-                }
-                _ => {
-                    let b = i.source(inst.src[1], w, piece);
-                    i.made(if w == Width::W16 { MUL_WORDS } else { MUL }, a, b)
-                }
-            };
-            return with_sum(i, inst, piece, made, (op == MadLo).then_some(w));
-        }
-        Not => {
-            let a = i.source_in(inst.src[0], w, piece);
-            let ones = i.number(u64::MAX, w);
-            let xor = pick(w, XOR, XOR_LONG);
-            return i.put_by(inst, 0, piece, xor, &[a.into(), ones]);
-        }
-        Neg => {
-            let zero = i.zero();
-            let a = i.source(inst.src[0], w, piece);
-            return i.put_by(inst, 0, piece, subtract(w), &[zero.into(), a]);
-        }
-        Abs => {
-            let code = if w == Width::W16 { ABS_WORDS } else { pick(w, ABS, ABS_LONG) };
-            let a = i.source_in(inst.src[0], w, piece);
-            if code.is_in(I::ISA) {
-                return i.put_by(inst, 0, piece, code, &[a.into()]);
-            }
-            // The sign's bits turn the number over, which is one less than its negative.
-            let sign = i.signs(a, w);
-            let made = i.made(XOR_LONG, a, sign);
-            i.op(SUB_LONG, &[made.into(), made.into(), sign.into()]);
-            i.free(sign);
-            made
-        }
-        MulHi if w == Width::W64 => high_product(i, inst, piece, signed),
-        MulHi | MadHi | Mul24Lo | Mul24Hi | Mad24Lo | Mad24Hi => {
-            let made = product_of_32(i, inst, op, piece, signed);
-            let sum = matches!(op, MadHi | Mad24Lo | Mad24Hi);
-            return with_sum(i, inst, piece, made, sum.then_some(w));
-        }
-        Div | Rem => {
-            let to = convert::quotients(i, [inst.src[0], inst.src[1]], piece, signed);
-            let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
-            divided(i, to, [a, b], op == Rem);
-            to
-        }
-        AddSat | SubSat => saturating(i, inst, op == SubSat, piece),
-        Sad => difference_sum(i, inst, ty, piece),
-        Cnot => {
-            let a = i.source_in(inst.src[0], w, piece);
-            let zero = i.is_zero(a, a.into(), w);
-            let made = i.zero();
-            let one = i.number(1, w);
-            i.blend(made, one, zero, w);
-            i.free_mask(zero);
-            made
-        }
-        ShfLeftWrap | ShfLeftClamp | ShfRightWrap | ShfRightClamp => funnel(i, inst, op, piece),
-        BmskClamp | BmskWrap => bit_mask(i, inst, op == BmskWrap, piece),
-        SzextClamp | SzextWrap => sized(i, inst, op == SzextWrap, signed, piece),
-        Bfe => match constant_field(inst, w) {
-            Some((up, down)) => {
-                let a = i.source_in(inst.src[0], w, piece);
-                let made = i.made(UP, a, X::I(up));
-                let code = if signed { DOWN_SIGNED } else { DOWN };
-                return i.put_by(inst, 0, piece, code, &[made.into(), X::I(down)]);
-            }
-            None => extract_field(i, inst, w, signed, piece),
-        },
-        Bfi => match Moved::of(inst).filter(|_| w == Width::W32) {
-            Some(Moved { position, mask }) => {
-                let a = i.source_in(inst.src[0], w, piece);
-                let made = i.made(UP, a, X::I(position as i32));
-                let mask = i.splat(mask.into(), w);
-                let base = i.source_in(inst.src[1], w, piece);
-                i.choose_bits(made, base, mask);
-                i.free(mask);
-                made
-            }
-            None => insert_field(i, inst, w, piece),
-        },
         _ => {
-            let a = i.source_in(inst.src[0], w, piece);
-            i.reversed(a, w)
+            let b = i.source(inst.src[1], w, piece);
+            i.made(if w == Width::W16 { MUL_WORDS } else { MUL }, a, b)
         }
     };
+    with_sum(i, inst, piece, made, (of.op == IntOp::MadLo).then_some(w));
+}
+
+fn complement<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let a = i.source_in(inst.src[0], of.w, piece);
+    let ones = i.number(u64::MAX, of.w);
+    i.put_by(inst, 0, piece, pick(of.w, XOR, XOR_LONG), &[a.into(), ones]);
+}
+
+fn negative<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let zero = i.zero();
+    let a = i.source(inst.src[0], of.w, piece);
+    i.put_by(inst, 0, piece, subtract(of.w), &[zero.into(), a]);
+}
+
+fn absolute<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let w = of.w;
+    let code = if w == Width::W16 { ABS_WORDS } else { pick(w, ABS, ABS_LONG) };
+    let a = i.source_in(inst.src[0], w, piece);
+    if code.is_in(I::ISA) {
+        return i.put_by(inst, 0, piece, code, &[a.into()]);
+    }
+    // The sign's bits turn the number over, which is one less than its negative.
+    let sign = i.signs(a, w);
+    let made = i.made(XOR_LONG, a, sign);
+    i.op(SUB_LONG, &[made.into(), made.into(), sign.into()]);
+    i.free(sign);
     i.put(inst, 0, piece, made);
+}
+
+fn divide<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) -> Register {
+    let to = convert::quotients(i, [inst.src[0], inst.src[1]], piece, of.signed);
+    let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], of.w, piece));
+    divided(i, to, [a, b], of.op == IntOp::Rem);
+    to
+}
+
+fn is_zero<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) -> Register {
+    let a = i.source_in(inst.src[0], of.w, piece);
+    let zero = i.is_zero(a, a.into(), of.w);
+    let made = i.zero();
+    let one = i.number(1, of.w);
+    i.blend(made, one, zero, of.w);
+    i.free_mask(zero);
+    made
+}
+
+fn reverse<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) -> Register {
+    let a = i.source_in(inst.src[0], of.w, piece);
+    i.reversed(a, of.w)
 }
 
 /// `popc`, `clz` and `bfind` of a register's lanes, in one of its own.
@@ -473,14 +485,20 @@ fn product_of_32<I: VectorIsa>(
     even
 }
 
+/// 32 bits of products, or their sums with the third source.
+fn narrow_product<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let made = product_of_32(i, inst, of.op, piece, of.signed);
+    let sum = matches!(of.op, IntOp::MadHi | IntOp::Mad24Lo | IntOp::Mad24Hi);
+    with_sum(i, inst, piece, made, sum.then_some(of.w));
+}
+
 /// The upper halves of products of 64-bit lanes, from four products of halves.
 fn high_product<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
+    Operation { w, signed, .. }: Operation,
     piece: usize,
-    signed: bool,
 ) -> Register {
-    let w = Width::W64;
     let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
     let times = even_products(false);
     // What the lowest product carries into the second.
@@ -516,10 +534,10 @@ fn high_product<I: VectorIsa>(
 fn saturating<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    subtract: bool,
+    Operation { op, w, .. }: Operation,
     piece: usize,
 ) -> Register {
-    let w = Width::W32;
+    let subtract = op == IntOp::SubSat;
     let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
     let to = i.made(if subtract { SUB } else { ADD }, a, b);
     // It has wrapped where its sign is neither's; of a difference, not the first's, and the
@@ -542,10 +560,9 @@ fn saturating<I: VectorIsa>(
 fn difference_sum<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    ty: IntType,
+    Operation { w, signed, .. }: Operation,
     piece: usize,
 ) -> Register {
-    let (w, signed) = (ty.width(), ty.signed());
     let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
     let [least, most] = match (w, signed) {
         (Width::W64, _) => [false, true].map(|larger| i.extreme_long(a, b, larger, signed)),
@@ -560,9 +577,13 @@ fn difference_sum<I: VectorIsa>(
 }
 
 /// `shf`: by any amount, where a shift by all bits leaves nothing.
-fn funnel<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: IntOp, piece: usize) -> Register {
+fn funnel<I: VectorIsa>(
+    i: &mut I,
+    inst: &VectorInst,
+    Operation { op, w, .. }: Operation,
+    piece: usize,
+) -> Register {
     use IntOp::{ShfLeftClamp, ShfLeftWrap, ShfRightWrap};
-    let w = Width::W32;
     let left = matches!(op, ShfLeftWrap | ShfLeftClamp);
     let wrap = matches!(op, ShfLeftWrap | ShfRightWrap);
     if let (Source::Imm(amount), true) = (inst.src[2], wrap) {
@@ -631,7 +652,8 @@ fn ones_from<I: VectorIsa>(i: &mut I, count: Register, from: Register, w: Width)
 }
 
 /// `bmsk`: a number of ones from a bit on, none behind the last.
-fn bit_mask<I: VectorIsa>(i: &mut I, inst: &VectorInst, wrap: bool, piece: usize) -> Register {
+fn bit_mask<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) -> Register {
+    let wrap = of.op == IntOp::BmskWrap;
     let [from, count] = [0, 1].map(|n| amount(i, inst, n, wrap, piece));
     ones_from(i, count, from, Width::W32);
     i.free(from);
@@ -642,12 +664,10 @@ fn bit_mask<I: VectorIsa>(i: &mut I, inst: &VectorInst, wrap: bool, piece: usize
 fn sized<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    wrap: bool,
-    signed: bool,
+    Operation { op, w, signed, .. }: Operation,
     piece: usize,
 ) -> Register {
-    let w = Width::W32;
-    let count = amount(i, inst, 1, wrap, piece);
+    let count = amount(i, inst, 1, op == IntOp::SzextWrap, piece);
     let most = i.splat(32, w);
     i.op(MIN_U32, &[count.into(), count.into(), most.into()]);
     i.op(SUB, &[most.into(), most.into(), count.into()]);
@@ -688,12 +708,23 @@ fn field<I: VectorIsa>(
     })
 }
 
+/// `bfe`, at a constant place by two shifts.
+fn field_of<I: VectorIsa>(i: &mut I, inst: &VectorInst, of: Operation, piece: usize) {
+    let Some((up, down)) = constant_field(inst, of.w) else {
+        let made = extract_field(i, inst, of, piece);
+        return i.put(inst, 0, piece, made);
+    };
+    let a = i.source_in(inst.src[0], of.w, piece);
+    let made = i.made(UP, a, X::I(up));
+    let code = if of.signed { DOWN_SIGNED } else { DOWN };
+    i.put_by(inst, 0, piece, code, &[made.into(), X::I(down)]);
+}
+
 /// `bfe`: up until the field's last bit that there is stands at the top, then down.
 fn extract_field<I: VectorIsa>(
     i: &mut I,
     inst: &VectorInst,
-    w: Width,
-    signed: bool,
+    Operation { w, signed, .. }: Operation,
     piece: usize,
 ) -> Register {
     let [from, count] = field(i, inst, 1, w, piece);
@@ -739,8 +770,23 @@ impl Moved {
     }
 }
 
-/// `bfi` at any place.
-fn insert_field<I: VectorIsa>(i: &mut I, inst: &VectorInst, w: Width, piece: usize) -> Register {
+/// `bfi`: at a constant place by a mask.
+fn insert_field<I: VectorIsa>(
+    i: &mut I,
+    inst: &VectorInst,
+    of: Operation,
+    piece: usize,
+) -> Register {
+    let w = of.w;
+    if let Some(Moved { position, mask }) = Moved::of(inst).filter(|_| w == Width::W32) {
+        let a = i.source_in(inst.src[0], w, piece);
+        let made = i.made(UP, a, X::I(position as i32));
+        let mask = i.splat(mask.into(), w);
+        let base = i.source_in(inst.src[1], w, piece);
+        i.choose_bits(made, base, mask);
+        i.free(mask);
+        return made;
+    }
     let [from, count] = field(i, inst, 2, w, piece);
     ones_from(i, count, from, w);
     let a = i.source_in(inst.src[0], w, piece);

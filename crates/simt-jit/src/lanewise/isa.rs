@@ -10,6 +10,7 @@ use crate::lanewise::codes::{
     EXTRACT_UPPER, F32_OF_F16, INSERT_UPPER, LaneCode, S32_OF_S16, S32_OF_U16, S64_OF_S32,
     S64_OF_U32, XOR,
 };
+use crate::lanewise::compare::By;
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::op::{Round, Width};
@@ -87,6 +88,13 @@ pub(crate) trait VectorIsa: Sized {
     fn has_bit(&mut self, a: Register, bit: u32) -> Register;
     /// Lanes of floats that compare so: the condition is the immediate of `vcmpps`.
     fn compare(&mut self, a: Register, b: X, condition: i32, w: Width) -> Register;
+    /// A piece of an affine value, or of a source that one is compared with, in a register that must not
+    /// be written.
+    fn affine(&mut self, source: Source, w: Width, piece: usize) -> Register;
+    /// Keeps which lanes of a piece compare so, until [`Self::put_compared`]. The operands are given back.
+    fn compare_piece(&mut self, piece: usize, a: Register, b: X, by: By, w: Width);
+    /// The predicate of the pieces' lanes that compare so; with AVX-512 it is left in EAX.
+    fn put_compared(&mut self, inst: &VectorInst, w: Width);
     /// Lanes of a mask become those of an operand.
     fn blend(&mut self, to: Register, from: X, mask: Register, w: Width);
     /// Lanes of a mask become zero; not of [`Self::has_bit`]'s masks.

@@ -9,6 +9,7 @@ use crate::frame::entry_exit::Exit;
 use crate::frame_layout::{A, C, D, FILE, Field, LANE_ADDRESSES, LANE_VALUES, MASK, field};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
+use crate::lanewise::compare;
 use crate::memory::access::{range_end, range_start};
 use crate::memory::per_lane_access::load_code;
 use crate::operands::move_code;
@@ -481,8 +482,8 @@ impl Compiler<'_> {
         };
         self.a.op(code, &[first.into(), second]);
         let compare = if this.back_if == leaves { opposite(compare) } else { compare };
-        if let Some(jump) = condition(compare, ty.signed()) {
-            self.a.jump(jump, label);
+        if let Some(flags) = compare::flags(compare, ty.signed()) {
+            self.a.jump(flags.jump, label);
         }
     }
 
@@ -766,23 +767,6 @@ fn load_float(wide: bool) -> Code {
 
 fn sized(register: Register, wide: bool) -> Register {
     if wide { register.full_register() } else { register.full_register32() }
-}
-
-/// The jump where a comparison of integers holds.
-pub(super) fn condition(compare: Compare, signed: bool) -> Option<Code> {
-    Some(match (compare, signed) {
-        (Compare::Eq, _) => Code::Je_rel32_64,
-        (Compare::Ne, _) => Code::Jne_rel32_64,
-        (Compare::Lt, true) => Code::Jl_rel32_64,
-        (Compare::Le, true) => Code::Jle_rel32_64,
-        (Compare::Gt, true) => Code::Jg_rel32_64,
-        (Compare::Ge, true) => Code::Jge_rel32_64,
-        (Compare::Lt, false) => Code::Jb_rel32_64,
-        (Compare::Le, false) => Code::Jbe_rel32_64,
-        (Compare::Gt, false) => Code::Ja_rel32_64,
-        (Compare::Ge, false) => Code::Jae_rel32_64,
-        _ => return None,
-    })
 }
 
 /// The opposite of a comparison of integers.

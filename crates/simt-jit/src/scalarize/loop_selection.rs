@@ -10,7 +10,7 @@
 //! it ends with. `registers` gives its values registers, `simt::analysis::address::growth` says how its accesses are checked,
 //! `precheck` looks at all lanes before the first of them starts, `emit` makes the code.
 //!
-//! Invariants: lanes cannot tell in which order they run: nothing is stored, and no lane is waited
+//! Invariants: lanes cannot see in which order they run: nothing is stored, and no lane is waited
 //! for. Between two iterations of one lane the warp can be interrupted: lanes that are through then
 //! stand behind the loop, the others in front of it.
 
@@ -119,7 +119,7 @@ fn has_form(f: &VectorFunction, inst: &VectorInst) -> bool {
         }
         Op::Setp(compare, CompareType::Int(ty)) => {
             return wide(ty.width())
-                && crate::scalarize::emit::condition(compare, ty.signed()).is_some();
+                && crate::lanewise::compare::flags(compare, ty.signed()).is_some();
         }
         _ => false,
     };

@@ -1,74 +1,17 @@
 //! Predicates: `setp` and predicate logic; a bit a lane, in the register file.
 
 use crate::asm::assembler::{Label, X};
-use crate::frame_layout::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
+use crate::frame_layout::{A, C, D, K1, K3, MASK, Z0, Z1};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
-use crate::operands::{HalfBits, xmm};
+use crate::lanewise::compare;
+use crate::operands::xmm;
 use iced_x86::{Code, Register};
 use simt::analysis::vector_cfg::PROLOGUE;
 use simt::ir::Reg;
 use simt::ir::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
 use simt::ir::vector::{Dest, Source, VectorInst, VectorTerm};
 use simt::kernel::WARP_LANES;
-
-/// The condition of `vcmpps` and the like.
-pub(crate) fn float_condition(compare: Compare) -> i32 {
-    match compare {
-        Compare::Eq => 0x00,
-        Compare::Ne => 0x0c,
-        Compare::Lt => 0x11,
-        Compare::Le => 0x12,
-        Compare::Gt => 0x1e,
-        Compare::Ge => 0x1d,
-        Compare::Equ => 0x08,
-        Compare::Neu => 0x04,
-        Compare::Ltu => 0x19,
-        Compare::Leu => 0x1a,
-        Compare::Gtu => 0x16,
-        Compare::Geu => 0x15,
-        Compare::Num => 0x07,
-        Compare::Nan => 0x03,
-    }
-}
-
-/// The condition of `vpcmpd` and the like.
-fn int_condition(compare: Compare) -> Option<i32> {
-    Some(match compare {
-        Compare::Eq => 0,
-        Compare::Lt => 1,
-        Compare::Le => 2,
-        Compare::Ne => 4,
-        Compare::Ge => 5,
-        Compare::Gt => 6,
-        _ => return None,
-    })
-}
-
-/// The instruction that compares, its condition and whether subnormals are zero.
-fn comparison(compare: Compare, ty: CompareType) -> Option<(Code, i32, bool)> {
-    Some(match ty {
-        CompareType::Int(ty) => {
-            let code = match (ty.width(), ty.signed()) {
-                (Width::W16, true) => Code::EVEX_Vpcmpw_kr_k1_zmm_zmmm512_imm8,
-                (Width::W16, false) => Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8,
-                (Width::W32, true) => Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
-                (Width::W32, false) => Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
-                (Width::W64, true) => Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8,
-                (Width::W64, false) => Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
-                (Width::W128, _) => return None,
-            };
-            (code, int_condition(compare)?, false)
-        }
-        CompareType::Float(FloatType::F32, flush) => {
-            (Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, float_condition(compare), flush)
-        }
-        CompareType::Float(FloatType::F64, _) => {
-            (Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, float_condition(compare), false)
-        }
-        CompareType::Float(..) => return None,
-    })
-}
 
 /// A comparison of numbers that grow by one from lane to lane with one number.
 #[derive(Clone, Copy, Debug)]
@@ -79,20 +22,6 @@ pub(crate) struct Steps {
     plus: i32,
     /// The numbers are signed.
     signed: bool,
-}
-
-/// True if lanes can be compared so.
-fn has_lanes_form(compare: Compare, ty: CompareType) -> bool {
-    half_of(ty).is_some() || comparison(compare, ty).is_some()
-}
-
-/// True for brain floats, false for other halves; `None` for other types.
-fn half_of(ty: CompareType) -> Option<bool> {
-    match ty {
-        CompareType::Float(FloatType::F16, _) => Some(false),
-        CompareType::Float(FloatType::BF16, _) => Some(true),
-        _ => None,
-    }
 }
 
 fn width_of(ty: CompareType) -> Width {
@@ -193,7 +122,7 @@ impl Compiler<'_> {
     }
 
     fn compare_lanes(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
-        if !has_lanes_form(compare, ty) {
+        if compare::form(compare, ty).is_none() {
             return false;
         }
         let width = width_of(ty);
@@ -384,66 +313,9 @@ impl Compiler<'_> {
             // Others are members of regions.
             return self.compare_formulas(inst, compare, is_signed(ty));
         }
-        if let Some(brain) = half_of(ty) {
-            return self.compare_halves(inst, compare, brain);
-        }
-        let Some((code, condition, flush)) = comparison(compare, ty) else { return };
-        let width = width_of(ty);
-        let formulas =
-            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::HalfAffine(..)));
-        let (a, b) = (self.value(inst.src[0], width), self.value(inst.src[1], width));
+        let Some(form) = compare::form(compare, ty) else { return };
         self.in_pair = None;
-        let [low, high] = PREDICATE;
-        // Bits come 8, 16 or 32 at a time.
-        let targets: &[Register] = match width {
-            Width::W64 => &[low, K1, high, K2],
-            Width::W32 => &[low, high],
-            _ => &[low],
-        };
-        for (part, target) in targets.iter().enumerate() {
-            let (mut first, mut second);
-            if formulas {
-                first = self.formula(inst.src[0], part, width, Z0);
-                second = self.formula(inst.src[1], part, width, Z1).into();
-            } else {
-                first = self.part_in(a, part, width, Z0);
-                second = self.part(b, part);
-            }
-            if flush {
-                first = self.flushed(first, Z0);
-                let register = self.part_in(b, part, width, Z1);
-                second = self.flushed(register, Z1).into();
-            }
-            let operands = [(*target).into(), first.into(), second, X::I(condition)];
-            self.a.op(code, &operands);
-        }
-        let (k1, eax) = (K1, Register::EAX);
-        if width == Width::W64 {
-            self.a.op(Code::VEX_Kunpckbw_kr_kr_kr, &[low.into(), K1.into(), low.into()]);
-            self.a.op(Code::VEX_Kunpckbw_kr_kr_kr, &[high.into(), K2.into(), high.into()]);
-        }
-        if width == Width::W16 {
-            self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), low.into()]);
-        } else {
-            self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[k1.into(), high.into(), low.into()]);
-            self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), k1.into()]);
-        }
-    }
-
-    /// The same of halves, as f32 numbers.
-    fn compare_halves(&mut self, inst: &VectorInst, compare: Compare, brain: bool) {
-        let (a, b) = (self.value(inst.src[0], Width::W16), self.value(inst.src[1], Width::W16));
-        self.in_pair = None;
-        let [low, high] = PREDICATE;
-        for (part, target) in [low, high].into_iter().enumerate() {
-            self.half_as_single(a, part, (brain, HalfBits::All), Z0);
-            self.half_as_single(b, part, (brain, HalfBits::All), Z1);
-            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-            let condition = X::I(float_condition(compare));
-            self.a.op(code, &[target.into(), Z0.into(), Z1.into(), condition]);
-        }
-        self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[K1.into(), high.into(), low.into()]);
-        self.a.op(Code::VEX_Kmovd_r32_kr, &[Register::EAX.into(), K1.into()]);
+        self.compare_pieces(inst, form);
     }
 
     /// The register with f32 subnormals made zero, in `scratch`.
@@ -467,19 +339,7 @@ impl Compiler<'_> {
         match ty {
             CompareType::Int(ty) if ty.width() != Width::W16 => {
                 let signed = ty.signed();
-                let code = match (compare, signed) {
-                    (Compare::Eq, _) => Code::Sete_rm8,
-                    (Compare::Ne, _) => Code::Setne_rm8,
-                    (Compare::Lt, true) => Code::Setl_rm8,
-                    (Compare::Le, true) => Code::Setle_rm8,
-                    (Compare::Gt, true) => Code::Setg_rm8,
-                    (Compare::Ge, true) => Code::Setge_rm8,
-                    (Compare::Lt, false) => Code::Setb_rm8,
-                    (Compare::Le, false) => Code::Setbe_rm8,
-                    (Compare::Gt, false) => Code::Seta_rm8,
-                    (Compare::Ge, false) => Code::Setae_rm8,
-                    _ => return false,
-                };
+                let Some(flags) = compare::flags(compare, signed) else { return false };
                 let wide = ty.width() == Width::W64;
                 let first = self.scalar_in(inst.src[0], wide, C);
                 let second = self.scalar(inst.src[1], wide, D);
@@ -490,7 +350,7 @@ impl Compiler<'_> {
                     (false, _) => Code::Cmp_r32_rm32,
                 };
                 self.a.op(compare, &[first.into(), second]);
-                self.a.op(code, &[al.into()]);
+                self.a.op(flags.set, &[al.into()]);
                 self.a.op(Code::Movzx_r32_rm8, &[eax.into(), al.into()]);
             }
             CompareType::Float(FloatType::F32, false) | CompareType::Float(FloatType::F64, _) => {
@@ -507,13 +367,13 @@ impl Compiler<'_> {
                 };
                 let first = self.scalar_in_vector(inst.src[0], wide, Z0);
                 let second = self.scalar_in_vector(inst.src[1], wide, Z1);
-                let condition = X::I(float_condition(compare));
+                let condition = X::I(compare::float_condition(compare));
                 self.a.op(code, &[K1.into(), xmm(first).into(), xmm(second).into(), condition]);
                 self.a.op(Code::VEX_Kmovw_r32_kr, &[eax.into(), K1.into()]);
             }
             _ if self.isa == SimdIsa::Avx2 => return self.one_in_quarter(inst),
             _ => {
-                if !has_lanes_form(compare, ty) || !self.compare_one_as_lanes(inst) {
+                if compare::form(compare, ty).is_none() || !self.compare_one_as_lanes(inst) {
                     return false;
                 }
                 self.store_predicate(inst, 0);

@@ -2,8 +2,8 @@
 //! canonical one. Elsewhere canonicalisation is deferred.
 //!
 //! Most results are read by f32 arithmetic only, to which one NaN is as good as another. Such a
-//! register is *lazy*: its NaNs are made canonical only in front of an instruction that could tell
-//! them apart, and never if there is none. The interpreter, which reads the register file, sees the
+//! register is *lazy*: its NaNs are made canonical only in front of an instruction that could
+//! distinguish them, and never if there is none. The interpreter, which reads the register file, sees the
 //! same instructions, so this holds between the tiers as well.
 
 use crate::analysis::vector_cfg::mentioned;
@@ -18,7 +18,7 @@ fn makes_canonical(op: &Op) -> bool {
     matches!(op.nan_class(), NanClass::Makes(_))
 }
 
-/// True if the operation does not tell NaNs in its f32 source of a number apart.
+/// True if the operation does not distinguish NaNs in its f32 source of a number.
 fn is_indifferent(op: &Op, source: usize) -> bool {
     match op.nan_class() {
         NanClass::Makes(from) => source >= from,
@@ -42,7 +42,7 @@ fn handed_on(inst: &VectorInst) -> &[Source] {
     }
 }
 
-/// By register: its NaNs are not told apart, nor those of what they are handed on to.
+/// By register: its NaNs are not distinguished, nor those of what they are handed on to.
 fn unseen(f: &VectorFunction) -> Vec<bool> {
     let mut unseen = vec![true; f.classes.len()];
     for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
@@ -131,7 +131,7 @@ fn computed(f: &VectorFunction, nan_deferred: &[bool]) -> Vec<bool> {
     }
 }
 
-/// Lazy registers that the instruction would tell apart.
+/// Lazy registers that the instruction would distinguish.
 pub fn exposed<'a>(
     nan_deferred: &'a [bool],
     inst: &'a VectorInst,

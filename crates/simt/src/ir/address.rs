@@ -1,6 +1,6 @@
 //! Address shapes: what is known of the addresses of loads and stores beyond what their sources say.
 //!
-//! A source tells uniform, affine and half-warp-affine addresses; they need nothing else. Where every
+//! A source shows uniform, affine and half-warp-affine addresses; they need nothing else. Where every
 //! lane has an address of its own, a tier finds here what lanes have in common, so that it need not
 //! gather: how far they are from one number, proved or guessed, and which accesses share that.
 

@@ -412,7 +412,7 @@ pub enum NanClass {
     Copies(usize),
     /// NaNs of all sources remain NaNs, though maybe others, as the first result.
     Keeps,
-    /// It tells NaNs apart.
+    /// It distinguishes NaNs.
     Sees,
 }
 

@@ -346,7 +346,7 @@ pub const WINDOWS_END: u64 = PARAM_WINDOW + WINDOW_BYTES;
 pub const WINDOW_BITS: u32 = 24;
 /// Bytes a window spans: more than any SM has shared, any thread local memory.
 pub const WINDOW_BYTES: u64 = 1 << WINDOW_BITS;
-/// Bytes of the windows of all blocks of a cluster: all that 32 bits can tell apart.
+/// Bytes of the windows of all blocks of a cluster: all that 32 bits can distinguish.
 pub const CLUSTER_WINDOW_BYTES: u64 = 1 << 32;
 
 /// A way of running vector IR.

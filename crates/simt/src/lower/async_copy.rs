@@ -1,7 +1,7 @@
 //! Asynchronous copies: with the mbarriers that wait for them.
 //!
 //! A copy is done where it is issued: PTX says when it is done at the latest, not at the earliest.
-//! So groups need not be told apart, waiting for them is nothing, and an mbarrier that waits for
+//! So groups need not be distinguished, waiting for them is nothing, and an mbarrier that waits for
 //! bytes hears of them at once. The checker that looks for programs that do not wait gets notes.
 
 use super::Lowering;

@@ -76,7 +76,7 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// `try_cancel`: writes that nothing was cancelled, and tells the mbarrier of the bytes.
+    /// `try_cancel`: writes that nothing was cancelled, and notifies the mbarrier of the bytes.
     fn cancel_nothing(
         &mut self,
         inst: &ast::Instruction,

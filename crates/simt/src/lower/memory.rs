@@ -204,7 +204,7 @@ impl Lowering<'_> {
             self.emit(Op::Store(access), vec![], src);
         }
         if inst.has(M::CompleteTxBytes) {
-            self.told_of_bytes(inst, u64::from(each.bytes) * values.len() as u64)?;
+            self.notify_of_bytes(inst, u64::from(each.bytes) * values.len() as u64)?;
         }
         Some(())
     }
@@ -247,7 +247,7 @@ impl Lowering<'_> {
             _ => {
                 self.effect(atom, src);
                 if inst.has(M::CompleteTxBytes) {
-                    self.told_of_bytes(inst, ty.size_bytes())?;
+                    self.notify_of_bytes(inst, ty.size_bytes())?;
                 }
                 Some(())
             }
@@ -292,13 +292,13 @@ impl Lowering<'_> {
 
     /// `st.async`, `red.async`: the mbarrier that comes last hears of the bytes. A grid without
     /// clusters must not come here, as on hardware.
-    fn told_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64) -> Option<()> {
+    fn notify_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64) -> Option<()> {
         let [to, .., m] = &inst.operands[..] else { return None };
         let note = CopyNote::Written { bytes: u8::try_from(bytes).ok()?, barrier: true };
         self.copy_note(note, Some(StateSpace::Shared), &[to, m])?;
         let (space, base, offset) = self.location_in(Some(StateSpace::Shared), m)?;
         let src = vec![base, offset, Operand::Imm(bytes)];
-        self.effect(Op::Mbarrier(MbarrierOp::Told, space), src);
+        self.effect(Op::Mbarrier(MbarrierOp::CompleteInCluster, space), src);
         Some(())
     }
 

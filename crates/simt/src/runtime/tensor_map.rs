@@ -57,7 +57,7 @@ pub mod field {
     pub const FILL: u64 = 104;
     /// 1 for columns of pixels.
     pub const COLUMNS: u64 = 105;
-    /// What tells a map from other bytes: 8 bytes.
+    /// What distinguishes a map from other bytes: 8 bytes.
     pub const MAGIC: u64 = 120;
 }
 

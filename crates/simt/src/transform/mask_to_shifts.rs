@@ -1,7 +1,7 @@
 //! Mask to shifts: bit fields that are shifted and masked become a pair of shifts.
 //!
 //! Compilers make one shift and a mask of `(x >> 5) << 2`, the place of a warp's word. What bits of `x`
-//! lanes differ in and that none of them is left can be told of shifts, one by one (`affine`), so the
+//! lanes differ in and that none of them is left can be known from shifts, one by one (`affine`), so the
 //! mask becomes shifts again where it does nothing but clear low bits.
 //!
 //! Nothing becomes longer; a dead shift goes with dead code.

@@ -54,7 +54,7 @@ pub(crate) fn late_checks(insts: &[Inst], shapes: &Shapes, written: &mut Marks) 
         .collect()
 }
 
-/// Puts what widened values are computed from before the widenings, and tells where the latter
+/// Puts what widened values are computed from before the widenings, and gives where the latter
 /// begin; `None` if all checks can be made at the start of the block.
 fn boundary(
     insts: &mut Vec<Inst>,

@@ -76,7 +76,7 @@ fn copy(inst: &Inst) -> Option<(Reg, Reg)> {
     }
 }
 
-/// What an operation does to a sum that it reads; a copy is told of by itself.
+/// What an operation does to a sum that it reads; a copy is noted by itself.
 fn reading(op: &Op) -> Option<Touch> {
     match op {
         Op::Mov(_) => None,

@@ -94,10 +94,7 @@ impl ModuleMemory for VariableMemory<'_> {
     ) -> std::result::Result<u64, OutOfMemory> {
         if let Some(address) = self.place.take(bytes, align) {
             if !self.place.keeps() {
-                self.store(address, bytes, |to| {
-                    // SAFETY: [`Self::store`] says that the range is the tenant's, and mapped.
-                    unsafe { to.write_bytes(0, bytes as usize) };
-                });
+                self.tenant.space.clear(address, bytes);
             }
             return Ok(address);
         }
@@ -108,8 +105,7 @@ impl ModuleMemory for VariableMemory<'_> {
             .map_err(|_| OutOfMemory)?;
         self.allocated.push(address);
         // A heap's memory may have been used before.
-        // SAFETY: just allocated, `bytes` long, and known to no other code.
-        unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+        self.tenant.space.clear(address, bytes);
         Ok(address)
     }
 
@@ -123,8 +119,7 @@ impl ModuleMemory for VariableMemory<'_> {
                 let address = self.device.allocate(self.tenant, self.context, bytes, 1, kind);
                 let address = address.map_err(|_| OutOfMemory)?;
                 self.allocated.push(address);
-                // SAFETY: just allocated, `bytes` long, and known to no other code.
-                unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+                self.tenant.space.clear(address, bytes);
                 Ok(address)
             }
         }
@@ -153,23 +148,8 @@ impl ModuleMemory for VariableMemory<'_> {
     fn write(&mut self, address: u64, bytes: &[u8]) {
         let own = self.allocated.contains(&address);
         if own || !self.place.keeps() {
-            self.store(address, bytes.len() as u64, |to| {
-                // SAFETY: [`Self::store`] says that the range is the tenant's, and mapped.
-                unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
-            });
+            self.tenant.space.write(address, bytes);
         }
-    }
-}
-
-impl VariableMemory<'_> {
-    /// Has `store` write a range, if it is the tenant's; it is mapped meanwhile, and no program knows the
-    /// module yet.
-    fn store(&self, address: u64, bytes: u64, store: impl FnOnce(*mut u8)) {
-        let mapped = self.tenant.space.access();
-        if self.tenant.space.contains(address, bytes) {
-            store(address as *mut u8);
-        }
-        drop(mapped);
     }
 }
 
@@ -216,7 +196,7 @@ impl Driver {
         })
     }
 
-    /// Says on standard error which file of the program's has no PTX: most programs tell of that by a
+    /// Says on standard error which file of the program's has no PTX: most programs report that by a
     /// number, if at all. In a server it is for the client to say.
     fn say_unusable(&self, refusal: &Refusal, origin: impl FnOnce() -> ImageOrigin) {
         if refusal.error != Error::NO_BINARY_FOR_GPU || self.tenant().family != TenantId(0) {

@@ -310,8 +310,7 @@ impl Driver {
     fn new_workspace(&self, tenant: &Arc<Tenant>) -> Result<u64> {
         let kind = AllocationKind::Module { writable: true };
         let address = self.device.allocate(tenant, 0, WORKSPACE_BYTES, 1, kind)?;
-        // SAFETY: just allocated, so it is mapped, writable and has no other user.
-        unsafe { (address as *mut u8).write_bytes(0, WORKSPACE_BYTES as usize) };
+        tenant.space.clear(address, WORKSPACE_BYTES);
         Ok(address)
     }
 
@@ -348,11 +347,8 @@ pub(super) fn read_parameters(
     }
     let mut buffer = vec![0u8; info.param_bytes as usize].into_boxed_slice();
     for (index, param) in info.params.iter().enumerate() {
-        // SAFETY: `params` has a pointer for each parameter of the function; each points to a
-        // value of the parameter's size.
-        let from: In<u8> = unsafe {
-            params.array(info.params.len()).at(index)?.cast_const().cast::<u8>().believe()
-        };
+        // A pointer for each parameter of the function, to a value of the parameter's size.
+        let from = params.as_in().array(info.params.len()).follow(index)?.cast::<u8>().as_in();
         let (start, bytes) = (param.offset as usize, param.size as usize);
         let to = buffer.get_mut(start..start + bytes).ok_or(Error::INVALID_VALUE)?;
         from.with_bytes(bytes, bytes, |value| to.copy_from_slice(value))?;
@@ -364,9 +360,9 @@ pub(super) fn read_parameters(
 fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u8]>> {
     // It ends where it says so.
     let extra = extra.as_in().array(EXTRA_ENTRIES_MAX);
-    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
+    let (mut buffer, mut size) = (In::<u8>::null(), 0usize);
     for pair in 0..EXTRA_ENTRIES_MAX / 2 {
-        let value = || extra.at(2 * pair + 1);
+        let value = || extra.follow(2 * pair + 1);
         match extra.at(2 * pair)? as usize {
             launch_param::END => {
                 if bytes > 0 && size == 0 {
@@ -377,18 +373,13 @@ fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u
                     return Err(Error::LAUNCH_OUT_OF_RESOURCES);
                 }
                 let given = size.min(bytes);
-                // SAFETY: the program says that the buffer has `size` bytes.
-                let from: In<u8> = unsafe { buffer.believe() };
                 let mut parameters = vec![0; bytes].into_boxed_slice();
-                from.with_bytes(given, given, |value| parameters[..given].copy_from_slice(value))?;
+                buffer
+                    .with_bytes(given, given, |value| parameters[..given].copy_from_slice(value))?;
                 return Ok(parameters);
             }
-            launch_param::BUFFER_POINTER => buffer = value()?.cast(),
-            launch_param::BUFFER_SIZE => {
-                // SAFETY: this entry's value points to a size.
-                let place: In<usize> = unsafe { value()?.cast_const().cast::<usize>().believe() };
-                size = place.get()?;
-            }
+            launch_param::BUFFER_POINTER => buffer = value()?.cast().as_in(),
+            launch_param::BUFFER_SIZE => size = value()?.cast::<usize>().get()?,
             _ => return Err(Error::INVALID_VALUE),
         }
     }

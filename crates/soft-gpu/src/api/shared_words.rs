@@ -55,11 +55,7 @@ impl SharedWords {
         let number = self.recorded().fetch_add(1, Ordering::AcqRel) + 1;
         let reach = move || {
             self.reached().fetch_max(number, Ordering::AcqRel);
-            // SAFETY: FUTEX_WAKE uses the address as a key only.
-            unsafe {
-                let word = self.address + 8;
-                libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
-            }
+            channel::wait::wake_at(self.address + 8);
         };
         device.enqueue(stream, Op::Internal(Box::new(reach))).map(|_| ())
     }

@@ -160,8 +160,7 @@ fn store() -> CUfunction {
             }));
         }
         let value = parameter(launch, 1) + block;
-        // SAFETY: just allowed.
-        unsafe { AtomicU64::from_ptr(at as *mut u64) }.store(value, Ordering::Relaxed);
+        crate::testing::word64(at).store(value, Ordering::Relaxed);
         Outcome::Finished
     })
 }

@@ -256,11 +256,7 @@ impl Driver {
         let tenant = self.working_tenant()?;
         let (bytes, align) = (Descriptor::BYTES as u64, Descriptor::ALIGN);
         let at = self.device.allocate(&tenant, context.number(), bytes, align, OBJECT)?;
-        let mapped = tenant.space.access();
-        // SAFETY: just allocated, as long as an object, mapped while `mapped` lives, and known to
-        // no other code.
-        unsafe { (at as *mut u8).copy_from(object.to_bytes().as_ptr(), Descriptor::BYTES) };
-        drop(mapped);
+        tenant.space.write(at, &object.to_bytes());
         self.lock_images().insert(at, described(context.number(), tenant.id));
         Ok(at)
     }

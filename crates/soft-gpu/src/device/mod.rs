@@ -277,7 +277,7 @@ impl Device {
     fn spawn(&self, name: &str, run: impl FnOnce(&Device) + Send + 'static) {
         let Some(device) = self.myself.upgrade() else { return };
         // Signals are the program's business: its handlers must not run on our threads.
-        let blocked = BlockedSignals::new();
+        let blocked = channel::signals::Blocked::all();
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&device));
         drop(blocked);
         if let Err(error) = thread {
@@ -313,30 +313,6 @@ impl Device {
         }
         drop(core);
         self.host_threads.lock().clear();
-    }
-}
-
-/// Blocks all signals in this thread while it lives, for threads started meanwhile to inherit.
-struct BlockedSignals(libc::sigset_t);
-
-impl BlockedSignals {
-    fn new() -> Self {
-        // SAFETY: a sigset_t is plain data for which zero is a valid value; both sets live across
-        // the calls.
-        unsafe {
-            let mut all: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        // SAFETY: restores the mask that `new` read in this same thread; the type is not Send.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }
 

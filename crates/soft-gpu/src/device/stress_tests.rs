@@ -25,8 +25,7 @@ const WORDS: u64 = 24;
 const OPERATIONS: u64 = 1500;
 
 fn word(address: u64) -> &'static AtomicU64 {
-    // SAFETY: tests only pass words of live device memory, and free none before the end.
-    unsafe { AtomicU64::from_ptr(address as *mut u64) }
+    crate::testing::word64(address)
 }
 
 fn mix(target: u64, source: u64, number: u64) -> u64 {

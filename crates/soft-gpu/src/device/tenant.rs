@@ -186,6 +186,43 @@ impl Tenant {
     }
 }
 
+/// A word of a tenant's memory, aligned and mapped while this lives. Others access it atomically, or from
+/// outside of Rust.
+pub struct Word<'a> {
+    _mapped: RwLockReadGuard<'a, ()>,
+    address: u64,
+    wide: bool,
+}
+
+impl Word<'_> {
+    /// Its value, before what happened behind its being written.
+    pub fn load(&self) -> u64 {
+        // SAFETY: by the type.
+        unsafe {
+            match self.wide {
+                true => AtomicU64::from_ptr(self.address as *mut u64).load(Ordering::Acquire),
+                false => {
+                    AtomicU32::from_ptr(self.address as *mut u32).load(Ordering::Acquire).into()
+                }
+            }
+        }
+    }
+
+    /// Stores a value, of which a word of 4 bytes has the lower half.
+    pub fn store(&self, value: u64) {
+        // SAFETY: by the type.
+        unsafe {
+            match self.wide {
+                true => {
+                    AtomicU64::from_ptr(self.address as *mut u64).store(value, Ordering::Release)
+                }
+                false => AtomicU32::from_ptr(self.address as *mut u32)
+                    .store(value as u32, Ordering::Release),
+            }
+        }
+    }
+}
+
 /// What one tenant's work may touch.
 ///
 /// Invariant: memory inside of a range stays mapped while a thread holds [`Space::access`]; a
@@ -207,6 +244,36 @@ impl Space {
     /// As [`Space::access`], `None` if it would have to wait for an unmapping.
     pub fn try_access(&self) -> Option<RwLockReadGuard<'_, ()>> {
         self.access.try_read()
+    }
+
+    /// Writes bytes, if the range is the tenant's; false if it is not. No Rust reference points there.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> bool {
+        let _mapped = self.access();
+        let own = self.contains(address, bytes.len() as u64);
+        if own {
+            // SAFETY: the range is the tenant's, and stays mapped while `_mapped` lives.
+            unsafe { (address as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
+        }
+        own
+    }
+
+    /// Writes zeros, if the range is the tenant's; false if it is not.
+    pub fn clear(&self, address: u64, bytes: u64) -> bool {
+        let _mapped = self.access();
+        let own = self.contains(address, bytes);
+        if own {
+            // SAFETY: as in `write`.
+            unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+        }
+        own
+    }
+
+    /// A word of 4 or 8 bytes; `None` if that would have to wait for an unmapping, and nothing in it if
+    /// it is not the tenant's or not aligned.
+    pub fn try_word(&self, address: u64, bytes: u64) -> Option<Option<Word<'_>>> {
+        let mapped = self.try_access()?;
+        let own = address.is_multiple_of(bytes) && self.contains(address, bytes);
+        Some(own.then_some(Word { _mapped: mapped, address, wide: bytes == 8 }))
     }
 
     /// Waits until no thread touches memory, then runs `unmap` alone.

@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Copies of a thread that are known at a time: as many as fill 16 KiB by 16 bytes, far more than
 /// a pipeline has. The oldest of more count as waited for.
 const COPIES_MAX: usize = 1024;
-/// Phases that an mbarrier's state tells apart.
+/// Phases that an mbarrier's state distinguishes.
 const PHASES: u32 = 8;
 
 /// When an access is over.
@@ -183,7 +183,7 @@ impl Shadow {
     }
 
     /// An mbarrier hears of a thread's copies, no bulk copies, from the state in which it is.
-    pub(in crate::check) fn told(
+    pub(in crate::check) fn notified(
         &mut self,
         (warp, lane): (u32, u32),
         place: (u64, u64),
@@ -223,7 +223,7 @@ impl Shadow {
     }
 
     /// True if a phase that an access waits for is not known to be over by this warp, and no warp
-    /// who knows has told all others.
+    /// who knows has notified all others.
     pub(super) fn lasts(&self, earlier: Access, mbarrier: u32, warp: u32) -> bool {
         let at = self.warps.len() + mbarrier as usize;
         let over = |seen: &[u32]| seen.get(at).is_some_and(|phase| *phase > earlier.arrivals);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_over_for_who_waited_and_whom_they_told() {
+    fn a_phase_is_over_for_who_waited_and_whom_they_notified() {
         let mut shadow = Shadow::new(1, 128, 4);
         let before = State::new(1).expect(4);
         copy(&mut shadow, 0, 0, WRITE, Awaited::Mbarrier(PLACE, before));
@@ -344,7 +344,7 @@ mod tests {
         let mut shadow = Shadow::new(1, 128, 2);
         let (group, before) = (Awaited::Group { bulk: false }, State::new(1));
         copy(&mut shadow, 0, 0, WRITE, group);
-        shadow.told((0, 0), PLACE, before);
+        shadow.notified((0, 0), PLACE, before);
         copy(&mut shadow, 0, 4, WRITE, group);
         shadow.phase(1, PLACE, Phase::Over(before.arrive(1, false)));
         assert!(!races(&mut shadow, 1, 0, READ) && races(&mut shadow, 1, 4, READ));
@@ -369,7 +369,7 @@ mod tests {
         copy(&mut shadow, 0, 8, WRITE, group);
         assert!(races(&mut shadow, 1, 8, WRITE));
         shadow.started((1, 0), Part { rank: 0, range: 8..12 }, WRITE, group);
-        shadow.told((0, 0), PLACE, before);
+        shadow.notified((0, 0), PLACE, before);
         shadow.phase(1, PLACE, Phase::Over(before.arrive(1, false)));
         assert!(races(&mut shadow, 1, 8, READ));
         shadow.wait((1, 0), false, None);

@@ -164,18 +164,18 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_by_any_of_the_four() {
-        for tells in 0..4 {
+    fn others_are_notified_by_any_of_the_four() {
+        for reporter in 0..4 {
             let mut shadow = multiplied();
             (0..4).for_each(|warp| shadow.commit_products(warp));
-            shadow.wait_products(tells, 0);
-            shadow.released(tells);
+            shadow.wait_products(reporter, 0);
+            shadow.released(reporter);
             assert!(!races(&mut shadow, 4, WRITE));
         }
         let mut shadow = multiplied();
         (0..4).for_each(|warp| shadow.commit_products(warp));
         shadow.wait_products(0, 0);
-        assert!(races(&mut shadow, 4, WRITE), "the fifth warp was not told");
+        assert!(races(&mut shadow, 4, WRITE), "the fifth warp was not notified");
         let mut shadow = multiplied();
         (0..6).for_each(|warp| shadow.arrive(warp, BarrierId::OfBlock(0, 0)));
         shadow.open(BarrierId::OfBlock(0, 0), 0..6);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_told_apart() {
+    fn lanes_are_distinguished() {
         let mut shadow = multiplied();
         shadow.sum_copied(1, 0xf, (1, 7));
         assert_eq!(shadow.touched(1, (9, !0xf), 7, Touch::Read), None);

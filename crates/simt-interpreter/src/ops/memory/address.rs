@@ -4,7 +4,8 @@
 use crate::check;
 use crate::handler_context::{HandlerContext, Ins, Step};
 use crate::ops::map::{Target, each, read};
-use crate::register_file::SCALAR_BYTES;
+use crate::ops::memory::Checked;
+use crate::register_file::Operand;
 use crate::run::cluster::Peer;
 use simt::ir::op::Space;
 use simt::ir::vector::{
@@ -19,7 +20,7 @@ pub(crate) enum AddressForm {
     /// A register of 32 or 64 bits.
     Register { wide: bool },
     /// Lane 0's, and the bytes from one lane to the next; with `halves`, also lane 16's,
-    /// [`SCALAR_BYTES`] behind lane 0's.
+    /// the upper half's scalar of lane 0's.
     Formula { wide: bool, stride: i16, halves: bool },
 }
 
@@ -109,64 +110,85 @@ impl Located {
     }
 }
 
-/// The addresses of an access, all lanes.
-///
-/// # Safety
-/// The instruction's first source is an address as its tag says.
-#[inline(always)]
-pub(crate) unsafe fn addresses(machine: &HandlerContext<'_>, ins: &Ins) -> [u64; WARP_LANES] {
-    let offset = ins.imm as u64;
-    // SAFETY: by contract.
-    unsafe {
-        if ins.tag & FORMULA != 0 {
-            let first = first_address(machine, ins, 0);
-            let stride = i64::from(ins.tag as i32 >> 16);
-            let limit = if ins.tag & WIDE != 0 { u64::MAX } else { u32::MAX.into() };
-            let at = |first: u64, i: usize| first.wrapping_add((stride * i as i64) as u64) & limit;
-            if ins.tag & HALVES != 0 {
-                let upper = first_address(machine, ins, SCALAR_BYTES);
-                let of = |i: usize| {
-                    if i < HALF_LANES { at(first, i) } else { at(upper, i - HALF_LANES) }
-                };
-                each(of)
-            } else {
-                each(|i| at(first, i))
-            }
-        } else if ins.tag & WIDE != 0 {
-            let wide = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
-            each(|i| wide[i].wrapping_add(offset))
-        } else {
-            let narrow = read::<u32, WARP_LANES>(machine, ins.a[0]).0;
-            // 32-bit addresses wrap at 32 bits.
-            each(|i| u64::from(narrow[i].wrapping_add(offset as u32)))
+/// Memory of an access of several lanes that was checked.
+pub(crate) struct CheckedLanes {
+    pointers: Pointers,
+    mask: u32,
+    bytes: u64,
+    write: bool,
+}
+
+impl CheckedLanes {
+    /// That of a lane; none of a lane whose was not checked.
+    #[inline(always)]
+    pub(crate) fn of(&self, lane: u32) -> Checked {
+        if self.mask >> lane & 1 == 0 {
+            return Checked::NONE;
         }
+        // SAFETY: `locate` checked it.
+        unsafe { Checked::new(self.pointers[lane as usize] as *mut u8, self.bytes, self.write) }
+    }
+}
+
+/// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`.
+#[inline(always)]
+pub(crate) fn locate_lanes(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    mask: u32,
+    bytes: u64,
+    write: bool,
+) -> Result<CheckedLanes, Step> {
+    let mut pointers = [0; WARP_LANES];
+    if mask != 0 {
+        locate(machine, ins, mask, bytes, write, &mut pointers)?
+            .point(&mut pointers, bytes as usize);
+    }
+    Ok(CheckedLanes { pointers, mask, bytes, write })
+}
+
+/// The addresses of an access, all lanes.
+#[inline(always)]
+pub(crate) fn addresses(machine: &HandlerContext<'_>, ins: &Ins) -> [u64; WARP_LANES] {
+    let offset = ins.imm as u64;
+    if ins.tag & FORMULA != 0 {
+        let first = first_address(machine, ins, ins.a[0]);
+        let stride = i64::from(ins.tag as i32 >> 16);
+        let limit = if ins.tag & WIDE != 0 { u64::MAX } else { u32::MAX.into() };
+        let at = |first: u64, i: usize| first.wrapping_add((stride * i as i64) as u64) & limit;
+        if ins.tag & HALVES != 0 {
+            let upper = first_address(machine, ins, ins.a[0].upper_half());
+            let of = |i: usize| {
+                if i < HALF_LANES { at(first, i) } else { at(upper, i - HALF_LANES) }
+            };
+            each(of)
+        } else {
+            each(|i| at(first, i))
+        }
+    } else if ins.tag & WIDE != 0 {
+        let wide = read::<u64, WARP_LANES>(machine, ins.a[0]);
+        each(|i| wide[i].wrapping_add(offset))
+    } else {
+        let narrow = read::<u32, WARP_LANES>(machine, ins.a[0]);
+        // 32-bit addresses wrap at 32 bits.
+        each(|i| u64::from(narrow[i].wrapping_add(offset as u32)))
     }
 }
 
 /// The address that a scalar and the offset give: that of all lanes, or of the first of them.
-///
-/// # Safety
-/// `behind` bytes behind the instruction's first source is a scalar address as its tag says.
 #[inline(always)]
-pub(super) unsafe fn first_address(machine: &HandlerContext<'_>, ins: &Ins, behind: u32) -> u64 {
-    let at = ins.a[0] + behind;
-    // SAFETY: by contract.
-    unsafe {
-        if ins.tag & WIDE != 0 {
-            read::<u64, 1>(machine, at).0[0].wrapping_add(ins.imm as u64)
-        } else {
-            u64::from(read::<u32, 1>(machine, at).0[0].wrapping_add(ins.imm as u32))
-        }
+pub(super) fn first_address(machine: &HandlerContext<'_>, ins: &Ins, at: Operand) -> u64 {
+    if ins.tag & WIDE != 0 {
+        read::<u64, 1>(machine, at)[0].wrapping_add(ins.imm as u64)
+    } else {
+        u64::from(read::<u32, 1>(machine, at)[0].wrapping_add(ins.imm as u32))
     }
 }
 
 /// Finds and checks the memory of an access whose addresses are an affine value, if all of a run of lanes
 /// lies in one range; `None` if the slow path must look.
-///
-/// # Safety
-/// As [`addresses`], and the tag says that it is an affine value.
 #[inline(always)]
-unsafe fn locate_formula(
+fn locate_formula(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
@@ -176,8 +198,7 @@ unsafe fn locate_formula(
 ) -> Option<Located> {
     let stride = i64::from(ins.tag as i32 >> 16);
     let step = |start: u64, i: usize| start.wrapping_add((stride * i as i64) as u64);
-    // SAFETY: by contract.
-    let first = unsafe { first_address(machine, ins, 0) };
+    let first = first_address(machine, ins, ins.a[0]);
     if ins.tag & HALVES == 0 {
         let start = locate_run(machine, ins, first, stride, m, bytes, write)?;
         machine.count_global(ins, m, bytes);
@@ -187,8 +208,7 @@ unsafe fn locate_formula(
         *pointers = each(|i| step(start, i));
         return Some(Located::Each);
     }
-    // SAFETY: by contract.
-    let upper = unsafe { first_address(machine, ins, SCALAR_BYTES) };
+    let upper = first_address(machine, ins, ins.a[0].upper_half());
     let (low, high) = (m & 0xffff, m >> HALF_LANES);
     let run = |machine: &mut HandlerContext<'_>, first, m| match m {
         0 => Some(0),
@@ -235,11 +255,8 @@ fn locate_run(
 
 /// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`, at least one.
 /// `pointers` are written where the result is [`Located::Each`].
-///
-/// # Safety
-/// The instruction is an access with an address register as its tag says.
 #[inline(always)]
-pub(crate) unsafe fn locate(
+pub(crate) fn locate(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
@@ -248,14 +265,12 @@ pub(crate) unsafe fn locate(
     pointers: &mut Pointers,
 ) -> Result<Located, Step> {
     if ins.tag & FORMULA != 0 {
-        // SAFETY: by contract.
-        let found = unsafe { locate_formula(machine, ins, m, bytes, write, pointers) };
+        let found = locate_formula(machine, ins, m, bytes, write, pointers);
         if let Some(found) = found {
             return Ok(found);
         }
     }
-    // SAFETY: by contract.
-    let a = unsafe { addresses(machine, ins) };
+    let a = addresses(machine, ins);
     if m == FULL {
         // The whole warp, one element behind the other: what nearly every kernel does.
         let base = a[0];
@@ -414,7 +429,7 @@ fn locate_each(
     let space = space_of(ins);
     for lane in lanes(m) {
         match machine.resolve(space, lane, a[lane as usize], bytes, write) {
-            Ok(pointer) => pointers[lane as usize] = pointer as u64,
+            Ok(found) => pointers[lane as usize] = found.pointer() as u64,
             Err(kind) => return Err(machine.fail(lane, kind)),
         }
     }
@@ -449,7 +464,7 @@ impl HandlerContext<'_> {
         address: u64,
         bytes: u64,
         write: bool,
-    ) -> Result<*mut u8, FaultKind> {
+    ) -> Result<Checked, FaultKind> {
         self.resolve(GENERIC, lane, address, bytes, write)
     }
 
@@ -464,7 +479,7 @@ impl HandlerContext<'_> {
         }
     }
 
-    /// Checks one lane's access; the pointer is good for `bytes`.
+    /// Checks one lane's access.
     pub(crate) fn resolve(
         &mut self,
         space: u32,
@@ -472,7 +487,7 @@ impl HandlerContext<'_> {
         address: u64,
         bytes: u64,
         write: bool,
-    ) -> Result<*mut u8, FaultKind> {
+    ) -> Result<Checked, FaultKind> {
         let found = self.find(space, lane, address, bytes, write);
         if found.is_ok()
             && let Some(account) = self.check
@@ -490,7 +505,7 @@ impl HandlerContext<'_> {
         address: u64,
         bytes: u64,
         write: bool,
-    ) -> Result<*mut u8, FaultKind> {
+    ) -> Result<Checked, FaultKind> {
         let bytes32 = u32::try_from(bytes).unwrap_or(u32::MAX);
         if bytes.is_power_of_two() && bytes <= 16 && address & (bytes - 1) != 0 {
             return Err(FaultKind::MisalignedAddress { address, bytes: bytes32 });
@@ -527,18 +542,47 @@ impl HandlerContext<'_> {
         };
         let outside = FaultKind::OutsideSpace { space: name, offset, bytes: bytes32, size, write };
         let inside = |size: u64| offset.checked_add(bytes).is_some_and(|end| end <= size);
-        match space {
-            GLOBAL if self.memory.allows(address, bytes, write) => Ok(address as *mut u8),
-            GLOBAL => Err(illegal),
-            SHARED if inside(size) => Ok(shared.shared.wrapping_add(offset as usize)),
+        let at = match space {
+            GLOBAL if self.memory.allows(address, bytes, write) => address as *mut u8,
+            GLOBAL => return Err(illegal),
+            SHARED if inside(size) => shared.shared.wrapping_add(offset as usize),
             LOCAL if inside(size) => {
                 let at = u64::from(lane) * self.local_bytes + offset;
-                Ok(self.local.wrapping_add(at as usize))
+                self.local.wrapping_add(at as usize)
             }
             PARAM if !write && inside(size) => {
-                Ok(params.as_ptr().wrapping_add(offset as usize).cast_mut())
+                params.as_ptr().wrapping_add(offset as usize).cast_mut()
             }
-            _ => Err(outside),
-        }
+            _ => return Err(outside),
+        };
+        // SAFETY: that was checked; the spaces are those of this block and warp. Shared and local memory
+        // can always be written.
+        Ok(unsafe { Checked::new(at, bytes, write || matches!(space, SHARED | LOCAL)) })
+    }
+
+    /// Device memory to be read, if that is allowed, by way of what an instruction was allowed lately;
+    /// nothing is said of alignment.
+    #[inline(always)]
+    pub(crate) fn device_memory_at(
+        &mut self,
+        site: usize,
+        address: u64,
+        bytes: u64,
+    ) -> Option<Checked> {
+        let allowed = self.memory.allows_at(site, address, bytes, false);
+        // SAFETY: that was checked just now.
+        allowed.then(|| unsafe { Checked::new(address as *mut u8, bytes, false) })
+    }
+
+    /// Device memory, if the access is allowed; nothing is said of alignment.
+    pub(crate) fn device_memory(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Option<Checked> {
+        let allowed = self.memory.allows(address, bytes, write);
+        // SAFETY: that was checked just now.
+        allowed.then(|| unsafe { Checked::new(address as *mut u8, bytes, write) })
     }
 }

@@ -10,6 +10,7 @@ use crate::ops::map::Target;
 use crate::ops::mma::format::TF32_BITS;
 use crate::ops::mma::vectors::{BF16, F16, TF32, Vectors};
 use crate::ops::mma::{Operands, W, write_some};
+use crate::register_file::recast;
 use simt::ir::matrix::added;
 use std::arch::x86_64::*;
 
@@ -76,23 +77,11 @@ fn add<const SPREAD: i32>(a: &[__m256; 4], columns: [__m256; 2], sums: &mut [[__
 }
 
 /// Makes D in the lanes of `m`.
-///
-/// # Safety
-/// The operands are 32-bit registers as their list says.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
+fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
-    // SAFETY: by contract; a register is four vectors of eight lanes.
-    let load = |i: usize| unsafe {
-        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<__m256i>();
-        [
-            _mm256_loadu_si256(at),
-            _mm256_loadu_si256(at.add(1)),
-            _mm256_loadu_si256(at.add(2)),
-            _mm256_loadu_si256(at.add(3)),
-        ]
-    };
+    let load = |i: usize| machine.regs.read::<__m256i, 4>(o.operand(machine, i));
     let mut b = [[[_mm256_setzero_ps(); 2]; 4]; SLICES_MAX];
     for group in 0..o.groups {
         let register = load(o.b() + group);
@@ -135,24 +124,12 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
         nan |= _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(*sum, *sum));
     }
     if nan != 0 || m != !0 {
-        let mut lanes = [[0f32; W]; 4];
-        let sums = d.iter().flatten().flatten();
-        for (lanes, sum) in lanes.as_flattened_mut().chunks_exact_mut(8).zip(sums) {
-            // SAFETY: `lanes` are eight.
-            unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), *sum) };
-        }
-        // SAFETY: by contract.
-        unsafe { write_some(machine, o, m, &mut lanes) };
+        let mut lanes: [[f32; W]; 4] = recast(d);
+        write_some(machine, o, m, &mut lanes);
         return;
     }
     for (i, sums) in d.into_iter().flatten().enumerate() {
-        for (part, sum) in sums.into_iter().enumerate() {
-            // SAFETY: by contract; a register is four vectors of eight lanes.
-            unsafe {
-                let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
-                _mm256_storeu_ps(at.add(8 * part), sum);
-            }
-        }
+        machine.regs.write(o.operand(machine, i), sums);
     }
 }
 

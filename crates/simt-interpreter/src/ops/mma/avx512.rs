@@ -10,6 +10,7 @@ use crate::ops::map::Target;
 use crate::ops::mma::format::TF32_BITS;
 use crate::ops::mma::vectors::{BF16, F16, TF32, Vectors};
 use crate::ops::mma::{Operands, W, write_some};
+use crate::register_file::recast;
 use simt::ir::matrix::added;
 use std::arch::x86_64::*;
 
@@ -55,8 +56,7 @@ fn add<const J: usize, const SPREAD: i32>(
 ) {
     let mut columns = [_mm512_setzero_ps(); 2];
     for (odd, columns) in columns.iter_mut().enumerate() {
-        // SAFETY: the table's entries are 16 numbers of 32 bits.
-        let index = unsafe { _mm512_loadu_epi32(COLUMNS[J][odd].as_ptr()) };
+        let index = recast(COLUMNS[J][odd]);
         *columns = _mm512_permutex2var_ps(b[0], index, b[1]);
     }
     for half in 0..2 {
@@ -71,18 +71,11 @@ fn add<const J: usize, const SPREAD: i32>(
 }
 
 /// Makes D in the lanes of `m`.
-///
-/// # Safety
-/// The operands are 32-bit registers as their list says.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
+fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
-    // SAFETY: by contract; a register is two vectors of 16 lanes.
-    let load = |i: usize| unsafe {
-        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<i32>();
-        [_mm512_loadu_epi32(at), _mm512_loadu_epi32(at.add(16))]
-    };
+    let load = |i: usize| machine.regs.read::<__m512i, 2>(o.operand(machine, i));
     let mut sums = [[_mm512_setzero_ps(); 2]; 4];
     for (i, sum) in sums.iter_mut().enumerate() {
         let [low, high] = load(o.c() + i);
@@ -111,22 +104,12 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
         nan |= _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(*sum, *sum);
     }
     if nan != 0 || m != !0 {
-        let mut d = [[0f32; W]; 4];
-        for (d, sum) in d.as_flattened_mut().chunks_exact_mut(16).zip(sums.iter().flatten()) {
-            // SAFETY: `d` is 16 lanes.
-            unsafe { _mm512_storeu_ps(d.as_mut_ptr(), *sum) };
-        }
-        // SAFETY: by contract.
-        unsafe { write_some(machine, o, m, &mut d) };
+        let mut d = sums.map(recast::<_, [f32; W]>);
+        write_some(machine, o, m, &mut d);
         return;
     }
     for (i, sum) in sums.into_iter().enumerate() {
-        // SAFETY: by contract; a register is two vectors of 16 lanes.
-        unsafe {
-            let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
-            _mm512_storeu_ps(at, sum[0]);
-            _mm512_storeu_ps(at.add(16), sum[1]);
-        }
+        machine.regs.write(o.operand(machine, i), sum);
     }
 }
 

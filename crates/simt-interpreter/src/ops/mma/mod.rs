@@ -24,11 +24,12 @@ pub(crate) use crate::ops::mma::sparse::expand;
 pub(crate) use crate::ops::mma::tile::{load, store, transpose};
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{Lane, Lanes, Rare, Target, active, read, write};
+use crate::ops::map::{Lane, Rare, Target, active, read, write};
 use crate::ops::mma::format::{
     And, BF16, E4M3, E5M2, F16, F32, F64, Int, S4, S8, TF32, U4, U8, Word, Xor,
 };
 use crate::ops::mma::product::{Product, versions_of};
+use crate::register_file::Operand;
 use simt::ir::matrix::{MatrixType, Multiply};
 use simt::kernel::WARP_LANES;
 
@@ -47,8 +48,8 @@ struct Operands {
     /// Groups of four lanes' worth of `k`.
     groups: usize,
     saturate: bool,
-    /// Offset of the list.
-    list: u32,
+    /// The list.
+    list: Operand,
 }
 
 impl Operands {
@@ -80,34 +81,25 @@ impl Operands {
     }
 
     /// The `i`-th register of the list.
-    ///
-    /// # Safety
-    /// The list has more than `n` entries, and the entry is that of a register of `T`.
     #[inline(always)]
-    unsafe fn register<T: Lane>(self, machine: &HandlerContext<'_>, i: usize) -> [T; W] {
-        // SAFETY: by contract.
-        unsafe { read::<T, W>(machine, self.offset(machine, i)).0 }
+    fn register<T: Lane>(self, machine: &HandlerContext<'_>, i: usize) -> [T; W] {
+        read::<T, W>(machine, self.operand(machine, i))
     }
 
     /// The `i`-th entry of the list.
-    ///
-    /// # Safety
-    /// The list has that number of entries.
     #[inline(always)]
-    unsafe fn offset(self, machine: &HandlerContext<'_>, i: usize) -> u32 {
-        // SAFETY: by contract the list is in the file, aligned as all constants are.
-        unsafe { machine.regs.add(self.list as usize).cast::<u32>().add(i).read() }
+    fn operand(self, machine: &HandlerContext<'_>, i: usize) -> Operand {
+        debug_assert!(i < self.c() + self.sums());
+        // SAFETY: these are made of an instruction whose list the decoder made, with as many entries as
+        // its tag says.
+        unsafe { self.list.entry(machine.regs, i) }
     }
 }
 
 /// The lanes that run an instruction which needs the whole warp, or what to do instead.
-///
-/// # Safety
-/// The instruction has a guard.
 #[inline(always)]
-unsafe fn together(machine: &HandlerContext<'_>, ins: &Ins) -> Result<u32, Step> {
-    // SAFETY: by contract.
-    let m = unsafe { active(machine, ins) };
+fn together(machine: &HandlerContext<'_>, ins: &Ins) -> Result<u32, Step> {
+    let m = active(machine, ins);
     if m == 0 {
         return Err(Step::Next);
     }
@@ -119,46 +111,29 @@ unsafe fn together(machine: &HandlerContext<'_>, ins: &Ins) -> Result<u32, Step>
 }
 
 /// Writes a register in the lanes of `m`.
-///
-/// # Safety
-/// `offset` is that of a register of `T`.
 #[inline(always)]
-unsafe fn write_lanes<T: Lane>(
-    machine: &mut HandlerContext<'_>,
-    offset: u32,
-    m: u32,
-    value: [T; W],
-) {
-    // SAFETY: by contract.
-    unsafe {
-        if m == !0 {
-            write(machine, offset, Lanes(value));
-            return;
-        }
-        let mut d = read::<T, W>(machine, offset);
-        for (i, (d, value)) in d.0.iter_mut().zip(value).enumerate() {
-            if m >> i & 1 != 0 {
-                *d = value;
-            }
-        }
-        write(machine, offset, d);
+fn write_lanes<T: Lane>(machine: &mut HandlerContext<'_>, at: Operand, m: u32, value: [T; W]) {
+    if m == !0 {
+        write(machine, at, value);
+        return;
     }
+    let mut d = read::<T, W>(machine, at);
+    for (i, (d, value)) in d.iter_mut().zip(value).enumerate() {
+        if m >> i & 1 != 0 {
+            *d = value;
+        }
+    }
+    write(machine, at, d);
 }
 
 /// Writes D where not all lanes may be written or some are NaN, which is made canonical.
-///
-/// # Safety
-/// The operands are those of a product of 16 rows with sums in f32.
 #[cfg(target_arch = "x86_64")]
 #[cold]
-unsafe fn write_some(machine: &mut HandlerContext<'_>, o: Operands, m: u32, d: &mut [[f32; W]; 4]) {
+fn write_some(machine: &mut HandlerContext<'_>, o: Operands, m: u32, d: &mut [[f32; W]; 4]) {
     for (i, d) in d.iter_mut().enumerate() {
         d.iter_mut().for_each(|x| *x = crate::ops::float::output::<false>(*x));
-        // SAFETY: by contract.
-        unsafe {
-            let offset = o.offset(machine, i);
-            write_lanes(machine, offset, m, *d);
-        }
+        let at = o.operand(machine, i);
+        write_lanes(machine, at, m, *d);
     }
 }
 

@@ -30,40 +30,35 @@ where
     B: Format<Number = S::Number>,
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder made the list of this instruction's operands: registers of these
-        // formats, as many as `Operands` counts.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let o = Operands::of(ins);
-            let mut a = [[[S::Number::default(); W]; 2]; SLICES_MAX];
-            let mut b = [[S::Number::default(); W]; SLICES_MAX];
-            for group in 0..o.groups {
-                let register = o.register::<B::Register>(machine, o.b() + group);
-                for e in 0..B::PACKED {
-                    b[group * B::PACKED + e] = each(|i| B::element(register[i], e));
-                }
-                for index in 0..o.halves {
-                    let register =
-                        o.register::<A::Register>(machine, o.a() + group * o.halves + index);
-                    for (e, slice) in a[group * A::PACKED..][..A::PACKED].iter_mut().enumerate() {
-                        slice[index] = each(|i| A::element(register[i], e));
-                    }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match together(machine, ins) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let o = Operands::of(ins);
+        let mut a = [[[S::Number::default(); W]; 2]; SLICES_MAX];
+        let mut b = [[S::Number::default(); W]; SLICES_MAX];
+        for group in 0..o.groups {
+            let register = o.register::<B::Register>(machine, o.b() + group);
+            for e in 0..B::PACKED {
+                b[group * B::PACKED + e] = each(|i| B::element(register[i], e));
+            }
+            for index in 0..o.halves {
+                let register = o.register::<A::Register>(machine, o.a() + group * o.halves + index);
+                for (e, slice) in a[group * A::PACKED..][..A::PACKED].iter_mut().enumerate() {
+                    slice[index] = each(|i| A::element(register[i], e));
                 }
             }
-            let mut c = [[S::Accumulator::default(); W]; 4];
-            for (i, c) in c.iter_mut().enumerate().take(o.sums()) {
-                *c = o.register(machine, o.c() + i);
-            }
-            // D may be any of the sources: it is written when all have been read.
-            let d = accumulate::<A, S>(o, &a, &b, &c);
-            for (i, d) in d.into_iter().enumerate().take(o.sums()) {
-                let offset = o.offset(machine, i);
-                write_lanes(machine, offset, m, d);
-            }
+        }
+        let mut c = [[S::Accumulator::default(); W]; 4];
+        for (i, c) in c.iter_mut().enumerate().take(o.sums()) {
+            *c = o.register(machine, o.c() + i);
+        }
+        // D may be any of the sources: it is written when all have been read.
+        let d = accumulate::<A, S>(o, &a, &b, &c);
+        for (i, d) in d.into_iter().enumerate().take(o.sums()) {
+            let at = o.operand(machine, i);
+            write_lanes(machine, at, m, d);
         }
         Step::Next
     }

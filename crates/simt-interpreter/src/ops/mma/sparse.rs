@@ -20,19 +20,16 @@ pub(crate) fn expand(sparse: Sparse) -> (Handler, i64) {
 struct Expand;
 
 impl Body for Expand {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave three sources and four results of 32 bits.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let kept = [read::<u32, W>(machine, ins.a[0]).0, read::<u32, W>(machine, ins.a[1]).0];
-            let metadata = read::<u32, W>(machine, ins.a[2]).0;
-            let sparse = Sparse { unit_bits: ins.imm as u8, lane: (ins.imm >> 8) as u8 };
-            for (i, register) in whole(sparse, &kept, &metadata).into_iter().enumerate() {
-                write_lanes(machine, ins.d[i], m, register);
-            }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match together(machine, ins) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let kept = [read::<u32, W>(machine, ins.a[0]), read::<u32, W>(machine, ins.a[1])];
+        let metadata = read::<u32, W>(machine, ins.a[2]);
+        let sparse = Sparse { unit_bits: ins.imm as u8, lane: (ins.imm >> 8) as u8 };
+        for (i, register) in whole(sparse, &kept, &metadata).into_iter().enumerate() {
+            write_lanes(machine, ins.d[i], m, register);
         }
         Step::Next
     }

@@ -5,29 +5,23 @@
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, each, read, versions};
-use crate::ops::memory::locate;
+use crate::ops::memory::{CheckedLanes, locate_lanes};
 use crate::ops::mma::{W, together, write_lanes};
+use crate::register_file::recast;
 
 /// Bytes of a row.
 const ROW_BYTES: usize = 16;
 
-/// Row addresses of `count` matrices, checked.
-///
-/// # Safety
-/// The instruction is an access with an address register as its tag says.
+/// Rows of `count` matrices, checked.
 #[inline(always)]
-unsafe fn rows(
+fn rows(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     count: usize,
     write: bool,
-) -> Result<[u64; W], Step> {
+) -> Result<CheckedLanes, Step> {
     let lanes = u32::MAX >> (W - 8 * count);
-    let mut pointers = [0; W];
-    // SAFETY: by contract.
-    let found = unsafe { locate(machine, ins, lanes, ROW_BYTES as u64, write, &mut pointers) }?;
-    found.point(&mut pointers, ROW_BYTES);
-    Ok(pointers)
+    locate_lanes(machine, ins, lanes, ROW_BYTES as u64, write)
 }
 
 /// A matrix of 16-bit elements with rows and columns exchanged.
@@ -45,25 +39,21 @@ struct Load<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Load<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register and `COUNT` results of 32 bits; `rows`
-        // checked 16 bytes for each row that is read.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            let rows = match rows(machine, ins, COUNT, false) {
-                Ok(rows) => rows,
-                Err(step) => return step,
-            };
-            for i in 0..COUNT {
-                let matrix: [[u32; 4]; 8] =
-                    each(|row| (rows[8 * i + row] as *const [u32; 4]).read_unaligned());
-                let matrix = each(|lane| matrix[lane / 4][lane % 4]);
-                let matrix = if TRANSPOSE { transposed(matrix) } else { matrix };
-                write_lanes(machine, ins.d[i], m, matrix);
-            }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match together(machine, ins) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
+        let rows = match rows(machine, ins, COUNT, false) {
+            Ok(rows) => rows,
+            Err(step) => return step,
+        };
+        for i in 0..COUNT {
+            let row = |row: usize| rows.of((8 * i + row) as u32).read::<ROW_BYTES>();
+            let matrix: [[u32; 4]; 8] = each(|number| recast(row(number)));
+            let matrix = each(|lane| matrix[lane / 4][lane % 4]);
+            let matrix = if TRANSPOSE { transposed(matrix) } else { matrix };
+            write_lanes(machine, ins.d[i], m, matrix);
         }
         Step::Next
     }
@@ -73,24 +63,20 @@ struct Store<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register and `COUNT` values of 32 bits; `rows`
-        // checked 16 bytes for each row that is written.
-        unsafe {
-            if let Err(step) = together(machine, ins) {
-                return step;
-            }
-            let rows = match rows(machine, ins, COUNT, true) {
-                Ok(rows) => rows,
-                Err(step) => return step,
-            };
-            for i in 0..COUNT {
-                let matrix = read::<u32, W>(machine, ins.a[1 + i]).0;
-                let matrix = if TRANSPOSE { transposed(matrix) } else { matrix };
-                for (row, words) in matrix.chunks_exact(4).enumerate() {
-                    let to = rows[8 * i + row] as *mut [u32; 4];
-                    to.write_unaligned([words[0], words[1], words[2], words[3]]);
-                }
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        if let Err(step) = together(machine, ins) {
+            return step;
+        }
+        let rows = match rows(machine, ins, COUNT, true) {
+            Ok(rows) => rows,
+            Err(step) => return step,
+        };
+        for i in 0..COUNT {
+            let matrix = read::<u32, W>(machine, ins.a[1 + i]);
+            let matrix = if TRANSPOSE { transposed(matrix) } else { matrix };
+            for (row, words) in matrix.chunks_exact(4).enumerate() {
+                let words: [u8; ROW_BYTES] = recast([words[0], words[1], words[2], words[3]]);
+                rows.of((8 * i + row) as u32).copy_from(&words);
             }
         }
         Step::Next
@@ -100,17 +86,14 @@ impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE>
 struct Transpose;
 
 impl Body for Transpose {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave two 32-bit registers.
-        unsafe {
-            match together(machine, ins) {
-                Ok(m) => {
-                    let matrix = transposed(read::<u32, W>(machine, ins.a[0]).0);
-                    write_lanes(machine, ins.d[0], m, matrix);
-                    Step::Next
-                }
-                Err(step) => step,
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        match together(machine, ins) {
+            Ok(m) => {
+                let matrix = transposed(read::<u32, W>(machine, ins.a[0]));
+                write_lanes(machine, ins.d[0], m, matrix);
+                Step::Next
             }
+            Err(step) => step,
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) trait Vectors {
     /// Makes D in the lanes of `m`.
     ///
     /// # Safety
-    /// The operands are 32-bit registers as their list says, and the processor has the instructions.
+    /// The processor has the instructions.
     unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32);
 }
 
@@ -31,9 +31,8 @@ struct Product<V, const FORMAT: u8>(PhantomData<V>);
 
 impl<V: Vectors, const FORMAT: u8> Body for Product<V, FORMAT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
-        // and chose this handler for a processor with the instructions.
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: this handler was chosen for a processor with the instructions.
         unsafe {
             let m = match together(machine, ins) {
                 Ok(m) => m,

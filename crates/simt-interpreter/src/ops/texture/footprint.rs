@@ -6,69 +6,136 @@
 
 mod inside;
 
-use super::plan::{Axis, Plan};
-use super::texels::{Inner, all, put};
+use super::plan::{Axis, Readable};
+use super::texels::{Inner, all};
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx512::Avx512;
-use super::wide::{LANES_MAX, Row, Wide};
+use super::wide::{Row, Wide};
 use crate::ops::map::Target;
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{has_avx2, has_avx512};
+use crate::register_file::{Operand, Registers};
 pub(super) use inside::Inside;
 use inside::inside;
 use simt::kernel::WARP_LANES;
 use simt::runtime::texture::AddressMode;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Rows that neighbours of a point lie in, at most.
 const ROWS_MAX: usize = 4;
 
-/// Room for a vector, of which is written what is read.
+/// Room for a vector.
 pub(super) type Room<T> = MaybeUninit<Row<T>>;
 
-/// The texels that a vector's lanes read: in each of some rows, one or two along x. What is not read
-/// is not written: it is made for each vector.
+/// Up to `N` vectors of 32 bits a lane, one behind the other. They are made for each vector of lanes, so
+/// that what is not pushed is not written either.
+pub(super) struct Vectors<const N: usize> {
+    rows: [Room<i32>; N],
+    count: usize,
+}
+
+impl<const N: usize> Vectors<N> {
+    pub(super) fn new() -> Self {
+        Self { rows: [Room::uninit(); N], count: 0 }
+    }
+
+    #[inline(always)]
+    pub(super) fn push<W: Wide>(&mut self, w: W, x: W::I) {
+        // SAFETY: a row has room for all lanes of a vector.
+        unsafe { w.store(self.rows[self.count].as_mut_ptr().cast(), x) };
+        self.count += 1;
+    }
+
+    /// The `i`-th one. All that is done by one plan has vectors of one width.
+    #[inline(always)]
+    pub(super) fn get<W: Wide>(&self, w: W, i: usize) -> W::I {
+        assert!(i < self.count);
+        // SAFETY: it was pushed.
+        unsafe { w.load(self.rows[i].as_ptr().cast()) }
+    }
+}
+
+/// The texels that a vector's lanes read: in each of some rows, one or two along x.
 pub(super) struct Footprint {
     /// Along x; if only one texel is read, all of its index.
-    pub(super) x: [Room<i32>; 2],
+    pub(super) x: Vectors<2>,
     /// What rows add to the index.
-    pub(super) row: [Room<i32>; ROWS_MAX],
-    pub(super) x_weight: [Room<f32>; 2],
-    pub(super) row_weight: [Room<f32>; ROWS_MAX],
+    pub(super) row: Vectors<ROWS_MAX>,
+    /// Weights, as bits.
+    pub(super) x_weight: Vectors<2>,
+    pub(super) row_weight: Vectors<ROWS_MAX>,
     /// Lanes for which they are texels, not border; of a texture with borders.
-    pub(super) inside_x: [MaybeUninit<u32>; 2],
-    pub(super) inside_row: [MaybeUninit<u32>; ROWS_MAX],
+    pub(super) inside_x: [u32; 2],
+    pub(super) inside_row: [u32; ROWS_MAX],
     /// The second along x is the first's neighbour in all lanes.
-    pub(super) adjacent: MaybeUninit<bool>,
+    pub(super) adjacent: bool,
     /// Of neighbours: all are texels, in all lanes.
-    pub(super) inside: MaybeUninit<bool>,
+    pub(super) inside: bool,
 }
 
 impl Footprint {
     fn new() -> Self {
-        let (int, float) = (Room::uninit(), Room::uninit());
         Self {
-            x: [int; 2],
-            row: [int; ROWS_MAX],
-            x_weight: [float; 2],
-            row_weight: [float; ROWS_MAX],
-            inside_x: [MaybeUninit::uninit(); 2],
-            inside_row: [MaybeUninit::uninit(); ROWS_MAX],
-            adjacent: MaybeUninit::uninit(),
-            inside: MaybeUninit::uninit(),
+            x: Vectors::new(),
+            row: Vectors::new(),
+            x_weight: Vectors::new(),
+            row_weight: Vectors::new(),
+            inside_x: [u32::MAX; 2],
+            inside_row: [u32::MAX; ROWS_MAX],
+            adjacent: false,
+            inside: true,
+        }
+    }
+}
+
+/// Room for a channel of all lanes of a warp: a register, or an array.
+#[derive(Clone, Copy)]
+pub(super) struct Channel<'a>(*mut u32, PhantomData<&'a mut [u32; WARP_LANES]>);
+
+impl<'a> Channel<'a> {
+    pub(super) fn of_register(registers: Registers, at: Operand) -> Self {
+        Self(registers.pointer(at), PhantomData)
+    }
+
+    pub(super) fn of(lanes: &'a mut [u32; WARP_LANES]) -> Self {
+        Self(lanes.as_mut_ptr(), PhantomData)
+    }
+
+    /// Writes one lane.
+    pub(super) fn set(self, lane: u32, value: u32) {
+        // SAFETY: there is room for a warp's lanes.
+        unsafe { self.0.add(lane as usize % WARP_LANES).write_unaligned(value) }
+    }
+
+    /// Writes the lanes of `m` of the vector that starts at a lane. What is stored under a mask is not
+    /// there for the next load at once.
+    #[inline(always)]
+    fn put<W: Wide>(self, w: W, first: usize, m: u32, x: W::I) {
+        debug_assert!(first + W::LANES <= WARP_LANES);
+        // SAFETY: there is room for a warp's lanes, and vectors start at multiples of their lanes.
+        unsafe {
+            let to = self.0.add(first % WARP_LANES);
+            match m == (1 << W::LANES) - 1 {
+                true => w.store(to.cast(), x),
+                false => w.store_some(to, w.mask(m), x),
+            }
         }
     }
 }
 
 /// Where a warp's instruction finds its coordinates and puts its results.
 #[derive(Clone, Copy)]
-pub(super) struct Request {
-    /// Coordinates, a lane behind the other.
-    pub(super) axes: [*const u32; 3],
+pub(super) struct Request<'a> {
+    pub(super) registers: Registers,
+    /// Coordinates.
+    pub(super) axes: [Operand; 3],
     /// Layers, if it has them.
-    pub(super) layer: *const u32,
-    /// Four channels; null for those that nothing reads.
-    pub(super) to: [*mut u32; 4],
+    pub(super) layer: Option<Operand>,
+    /// Four channels, of those that something reads.
+    pub(super) to: [Option<Channel<'a>>; 4],
     /// Lanes that run, at least one.
     pub(super) mask: u32,
 }
@@ -77,27 +144,33 @@ pub(super) struct Request {
 #[derive(Clone, Copy)]
 pub(super) struct To<'a> {
     /// Of the warp: [`Request::to`].
-    rows: &'a [*mut u32; 4],
+    channels: &'a [Option<Channel<'a>>; 4],
     /// The vector's first lane.
     lane: usize,
 }
 
 impl To<'_> {
-    /// Where channel `i` goes, a lane behind the other; `None` if nothing reads it.
+    /// True if something reads channel `i`.
     #[inline(always)]
-    pub(super) fn channel(&self, i: usize) -> Option<*mut u32> {
-        let row = self.rows[i];
-        (!row.is_null()).then(|| row.wrapping_add(self.lane))
+    pub(super) fn wants(&self, i: usize) -> bool {
+        self.channels[i].is_some()
+    }
+
+    /// Writes channel `i` in the lanes of `m`, if something reads it.
+    #[inline(always)]
+    pub(super) fn put<W: Wide>(&self, w: W, i: usize, m: u32, x: W::I) {
+        if let Some(channel) = self.channels[i] {
+            channel.put(w, self.lane, m, x);
+        }
     }
 }
 
-/// Reads a texture for a warp; the lanes whose coordinates are wild, of which nothing is written.
+/// Reads a texture for a warp; the lanes whose coordinates are wild, of which nothing is written. Where a
+/// result is a coordinate too, it is the same lane's.
 ///
 /// # Safety
-/// The processor has the features it was chosen for; the plan is for the instruction, and its
-/// texels can be read; the request's pointers are good for a warp's lanes, and where a result is
-/// a coordinate too, it is the same lane's.
-pub(super) type Run = unsafe fn(&Plan, &Request) -> u32;
+/// The processor has the features it was chosen for.
+pub(super) type Run = unsafe fn(Readable<'_>, &Request<'_>) -> u32;
 
 /// One coordinate beyond which numbers of texels have no 32 bits to spare.
 const WILD: f32 = (1u32 << 30) as f32;
@@ -105,122 +178,91 @@ const WILD: f32 = (1u32 << 30) as f32;
 const WILD_PERIODS: i32 = 1 << 22;
 
 /// A coordinate as texels, wild ones as 0.
-///
-/// # Safety
-/// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn scaled<W: Wide>(axis: &Axis, coordinate: W::F, wild: &mut W::M) -> W::F {
-    // SAFETY: by contract.
-    unsafe {
-        let x = W::mul_f(coordinate, W::float(axis.scale));
-        let magnitude = W::as_float(W::and(W::as_int(x), W::int(0x7fff_ffff)));
-        let tame = W::less(magnitude, W::float(WILD));
-        // What is no number is 0.
-        *wild = W::either(*wild, W::except(W::is_number(x), tame));
-        W::as_float(W::keep(tame, W::as_int(x)))
-    }
+fn scaled<W: Wide>(w: W, axis: &Axis, coordinate: W::F, wild: &mut W::M) -> W::F {
+    let x = w.mul_f(coordinate, w.float(axis.scale));
+    let magnitude = w.as_float(w.and(w.as_int(x), w.int(0x7fff_ffff)));
+    let tame = w.less(magnitude, w.float(WILD));
+    // What is no number is 0.
+    *wild = w.either(*wild, w.except(w.is_number(x), tame));
+    w.as_float(w.keep(tame, w.as_int(x)))
 }
 
 /// Where a number of a texel lands, and whether that is inside.
-///
-/// # Safety
-/// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn wrapped<W: Wide>(axis: &Axis, i: W::I, wild: &mut W::M) -> (W::I, W::M) {
-    // SAFETY: by contract.
-    unsafe {
-        let everywhere = W::mask(u32::MAX);
-        let last = W::int(axis.size - 1);
-        match axis.mode {
-            AddressMode::Clamp => (W::max(W::min(i, last), W::int(0)), everywhere),
-            AddressMode::Border => {
-                let inside = W::within(i, last);
-                (W::keep(inside, i), inside)
-            }
-            _ if all::<W>(W::within(i, last)) => (i, everywhere),
-            AddressMode::Wrap => (repeated::<W>(axis, i, wild), everywhere),
-            AddressMode::Mirror => {
-                let there = repeated::<W>(axis, i, wild);
-                let back = W::sub(W::int(2 * axis.size - 1), there);
-                (W::min(there, back), everywhere)
-            }
+fn wrapped<W: Wide>(w: W, axis: &Axis, i: W::I, wild: &mut W::M) -> (W::I, W::M) {
+    let everywhere = w.mask(u32::MAX);
+    let last = w.int(axis.size - 1);
+    match axis.mode {
+        AddressMode::Clamp => (w.max(w.min(i, last), w.int(0)), everywhere),
+        AddressMode::Border => {
+            let inside = w.within(i, last);
+            (w.keep(inside, i), inside)
+        }
+        _ if all(w, w.within(i, last)) => (i, everywhere),
+        AddressMode::Wrap => (repeated(w, axis, i, wild), everywhere),
+        AddressMode::Mirror => {
+            let there = repeated(w, axis, i, wild);
+            let back = w.sub(w.int(2 * axis.size - 1), there);
+            (w.min(there, back), everywhere)
         }
     }
 }
 
 /// A number modulo the period.
-///
-/// # Safety
-/// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn repeated<W: Wide>(axis: &Axis, i: W::I, wild: &mut W::M) -> W::I {
-    // SAFETY: by contract.
-    unsafe {
-        if axis.period & (axis.period - 1) == 0 {
-            return W::and(i, W::int(axis.period - 1));
-        }
-        let limit = W::int(WILD_PERIODS);
-        let far = W::either(W::more(i, limit), W::more(W::sub(W::int(0), limit), i));
-        *wild = W::either(*wild, far);
-        let i = W::keep(W::except(W::mask(u32::MAX), far), i);
-        // The quotient is off by one at most.
-        let quotient = W::floor(W::mul_f(W::to_float(i), W::float(axis.period_inverse)));
-        let period = W::int(axis.period);
-        let rest = W::sub(i, W::mul(W::to_int(quotient), period));
-        let rest = W::add(rest, W::keep(W::more(W::int(0), rest), period));
-        let over = W::more(rest, W::int(axis.period - 1));
-        W::sub(rest, W::keep(over, period))
+fn repeated<W: Wide>(w: W, axis: &Axis, i: W::I, wild: &mut W::M) -> W::I {
+    if axis.period & (axis.period - 1) == 0 {
+        return w.and(i, w.int(axis.period - 1));
     }
+    let limit = w.int(WILD_PERIODS);
+    let far = w.either(w.more(i, limit), w.more(w.sub(w.int(0), limit), i));
+    *wild = w.either(*wild, far);
+    let i = w.keep(w.except(w.mask(u32::MAX), far), i);
+    // The quotient is off by one at most.
+    let quotient = w.floor(w.mul_f(w.to_float(i), w.float(axis.period_inverse)));
+    let period = w.int(axis.period);
+    let rest = w.sub(i, w.mul(w.to_int(quotient), period));
+    let rest = w.add(rest, w.keep(w.more(w.int(0), rest), period));
+    let over = w.more(rest, w.int(axis.period - 1));
+    w.sub(rest, w.keep(over, period))
 }
 
 /// Of a coordinate of texels: the texel before it, and the weight of the next one, in steps of
 /// 1/256.
-///
-/// # Safety
-/// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn around<W: Wide>(x: W::F) -> (W::I, W::F) {
-    // SAFETY: by contract.
-    unsafe {
-        let x = W::sub_f(x, W::float(0.5));
-        let first = W::floor(x);
-        (W::to_int(first), W::weight(W::sub_f(x, first)))
-    }
+fn around<W: Wide>(w: W, x: W::F) -> (W::I, W::F) {
+    let x = w.sub_f(x, w.float(0.5));
+    let first = w.floor(x);
+    (w.to_int(first), w.weight(w.sub_f(x, first)))
 }
 
 /// A direction's face of a cube and the place in it, as `sample` finds them.
-///
-/// # Safety
-/// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn face<W: Wide>(v: [W::F; 3]) -> (W::I, [W::F; 2]) {
-    // SAFETY: by contract.
-    unsafe {
-        let sign = W::int(i32::MIN);
-        let [x, y, z] = [W::as_int(v[0]), W::as_int(v[1]), W::as_int(v[2])];
-        let positive = W::int(i32::MAX);
-        let [ax, ay, az] = [W::and(x, positive), W::and(y, positive), W::and(z, positive)];
-        let [fx, fy, fz] = [W::as_float(ax), W::as_float(ay), W::as_float(az)];
-        let [minus_x, minus_y, minus_z] = [W::xor(x, sign), W::xor(y, sign), W::xor(z, sign)];
-        let zero = W::float(0.0);
-        let along_x = W::both(W::at_least(fx, fy), W::at_least(fx, fz));
-        let along_y = W::at_least(fy, fz);
-        let [px, py, pz] =
-            [W::at_least(v[0], zero), W::at_least(v[1], zero), W::at_least(v[2], zero)];
-        let pick = |a: [W::I; 3]| W::pick(along_x, a[0], W::pick(along_y, a[1], a[2]));
-        let face = pick([
-            W::pick(px, W::int(0), W::int(1)),
-            W::pick(py, W::int(2), W::int(3)),
-            W::pick(pz, W::int(4), W::int(5)),
-        ]);
-        let m = W::as_float(pick([ax, ay, az]));
-        let s = pick([W::pick(px, minus_z, z), x, W::pick(pz, x, minus_x)]);
-        let t = pick([minus_y, W::pick(py, z, minus_z), minus_y]);
-        let (one, half) = (W::float(1.0), W::float(0.5));
-        let s = W::mul_f(W::add_f(W::div_f(W::as_float(s), m), one), half);
-        let t = W::mul_f(W::add_f(W::div_f(W::as_float(t), m), one), half);
-        (face, [s, t])
-    }
+fn face<W: Wide>(w: W, v: [W::F; 3]) -> (W::I, [W::F; 2]) {
+    let sign = w.int(i32::MIN);
+    let [x, y, z] = [w.as_int(v[0]), w.as_int(v[1]), w.as_int(v[2])];
+    let positive = w.int(i32::MAX);
+    let [ax, ay, az] = [w.and(x, positive), w.and(y, positive), w.and(z, positive)];
+    let [fx, fy, fz] = [w.as_float(ax), w.as_float(ay), w.as_float(az)];
+    let [minus_x, minus_y, minus_z] = [w.xor(x, sign), w.xor(y, sign), w.xor(z, sign)];
+    let zero = w.float(0.0);
+    let along_x = w.both(w.at_least(fx, fy), w.at_least(fx, fz));
+    let along_y = w.at_least(fy, fz);
+    let [px, py, pz] = [w.at_least(v[0], zero), w.at_least(v[1], zero), w.at_least(v[2], zero)];
+    let pick = |a: [W::I; 3]| w.pick(along_x, a[0], w.pick(along_y, a[1], a[2]));
+    let face = pick([
+        w.pick(px, w.int(0), w.int(1)),
+        w.pick(py, w.int(2), w.int(3)),
+        w.pick(pz, w.int(4), w.int(5)),
+    ]);
+    let m = w.as_float(pick([ax, ay, az]));
+    let s = pick([w.pick(px, minus_z, z), x, w.pick(pz, x, minus_x)]);
+    let t = pick([minus_y, w.pick(py, z, minus_z), minus_y]);
+    let (one, half) = (w.float(1.0), w.float(0.5));
+    let s = w.mul_f(w.add_f(w.div_f(w.as_float(s), m), one), half);
+    let t = w.mul_f(w.add_f(w.div_f(w.as_float(t), m), one), half);
+    (face, [s, t])
 }
 
 /// What of a texture is read.
@@ -245,216 +287,181 @@ struct Lanes {
 }
 
 /// A vector of an operand. Lanes that do not run have what the first one has that does.
-///
-/// # Safety
-/// As [`Run`].
 #[inline(always)]
-unsafe fn operand<W: Wide>(from: *const u32, lanes: Lanes) -> W::I {
-    // SAFETY: by contract.
-    unsafe {
-        let from = from.add(lanes.first);
-        let all = W::load(from.cast());
-        if lanes.mask == (1 << W::LANES) - 1 {
-            return all;
-        }
-        let other = W::int(from.add(lanes.mask.trailing_zeros() as usize).read() as i32);
-        W::pick(W::mask(lanes.mask), all, other)
+fn operand<W: Wide>(w: W, registers: Registers, from: Operand, lanes: Lanes) -> W::I {
+    let all = registers.vector::<W::I>(from, lanes.first);
+    if lanes.mask == (1 << W::LANES) - 1 {
+        return all;
     }
+    let other = lanes.first as u32 + lanes.mask.trailing_zeros();
+    w.pick(w.mask(lanes.mask), all, w.int(registers.lane(from, other)))
 }
 
 /// A vector's coordinates, and how far its layers are from the first one, in texels.
-///
-/// # Safety
-/// As [`Run`].
 #[inline(always)]
-unsafe fn coordinates<W: Wide, const DIMS: usize, const CUBE: bool>(
-    plan: &Plan,
-    request: &Request,
+fn coordinates<W: Wide, const DIMS: usize, const CUBE: bool>(
+    w: W,
+    plan: Readable<'_>,
+    request: &Request<'_>,
     lanes: Lanes,
 ) -> ([W::I; 3], W::I) {
-    // SAFETY: by contract.
-    unsafe {
-        let mut at = [W::int(0); 3];
-        let sources = if CUBE { 3 } else { DIMS };
-        let mut axis = 0;
-        while axis < sources {
-            at[axis] = operand::<W>(request.axes[axis], lanes);
-            axis += 1;
-        }
-        let mut layer = W::int(0);
-        if !request.layer.is_null() {
-            layer = operand::<W>(request.layer, lanes);
-        } else if !CUBE {
-            return (at, layer);
-        }
-        if CUBE {
-            let v = [W::as_float(at[0]), W::as_float(at[1]), W::as_float(at[2])];
-            let (number, [s, t]) = face::<W>(v);
-            // More cubes than there are faces make no difference.
-            let cube = W::min_unsigned(layer, W::int(plan.last_layer / FACES + 1));
-            layer = W::add(W::mul(cube, W::int(FACES)), number);
-            at = [W::as_int(s), W::as_int(t), W::int(0)];
-        }
-        let layer = W::min_unsigned(layer, W::int(plan.last_layer));
-        (at, W::mul(layer, W::int(plan.layer)))
+    let mut at = [w.int(0); 3];
+    let sources = if CUBE { 3 } else { DIMS };
+    let mut axis = 0;
+    while axis < sources {
+        at[axis] = operand(w, request.registers, request.axes[axis], lanes);
+        axis += 1;
     }
+    let mut layer = w.int(0);
+    if let Some(layers) = request.layer {
+        layer = operand(w, request.registers, layers, lanes);
+    } else if !CUBE {
+        return (at, layer);
+    }
+    if CUBE {
+        let v = [w.as_float(at[0]), w.as_float(at[1]), w.as_float(at[2])];
+        let (number, [s, t]) = face(w, v);
+        // More cubes than there are faces make no difference.
+        let cube = w.min_unsigned(layer, w.int(plan.last_layer / FACES + 1));
+        layer = w.add(w.mul(cube, w.int(FACES)), number);
+        at = [w.as_int(s), w.as_int(t), w.int(0)];
+    }
+    let layer = w.min_unsigned(layer, w.int(plan.last_layer));
+    (at, w.mul(layer, w.int(plan.layer)))
 }
 
 /// Reads for a vector; the lanes whose coordinates are wild, of which nothing is written.
-///
-/// # Safety
-/// As [`Run`].
 #[inline(always)]
-unsafe fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
-    plan: &Plan,
-    request: &Request,
+fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
+    w: W,
+    plan: Readable<'_>,
+    request: &Request<'_>,
     lanes: Lanes,
 ) -> u32 {
     let mut footprint = Footprint::new();
     let m = lanes.mask;
-    // SAFETY: by contract.
-    unsafe {
-        let mut wild = W::mask(0);
-        let (at, layer) = coordinates::<W, DIMS, CUBE>(plan, request, lanes);
-        let to = To { rows: &request.to, lane: lanes.first };
-        if WAY == way::WHOLE || WAY == way::NEAREST {
-            let (mut index, mut inside) = (layer, W::mask(u32::MAX));
-            let mut axis = 0;
-            while axis < DIMS {
-                let a = &plan.axes[axis];
-                let number = match WAY {
-                    way::WHOLE => at[axis],
-                    _ => {
-                        let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
-                        W::to_int(W::floor(x))
-                    }
-                };
-                let (i, here) = wrapped::<W>(a, number, &mut wild);
-                inside = W::both(inside, here);
-                let step = match axis {
-                    0 => i,
-                    _ => W::mul(i, W::int(a.step)),
-                };
-                index = W::add(index, step);
-                axis += 1;
-            }
-            W::store(footprint.x[0].as_mut_ptr().cast(), index);
-            if plan.bordered {
-                footprint.inside_x[0].write(W::bits(inside));
-            }
-            let wild = W::bits(wild) & m;
-            (plan.texels)(plan, &footprint, to, m & !wild);
-            wild
-        } else {
-            let mut near = [(W::int(0), W::mask(u32::MAX)); 3];
-            let mut far = near;
-            let mut weight = [W::float(0.0); 3];
-            let mut axis = 0;
-            while axis < DIMS {
-                let a = &plan.axes[axis];
-                let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
-                let (i, w) = around::<W>(x);
-                near[axis] = wrapped::<W>(a, i, &mut wild);
-                far[axis] = wrapped::<W>(a, W::add(i, W::int(1)), &mut wild);
-                if axis > 0 {
-                    near[axis].0 = W::mul(near[axis].0, W::int(a.step));
-                    far[axis].0 = W::mul(far[axis].0, W::int(a.step));
+    let mut wild = w.mask(0);
+    let (at, layer) = coordinates::<W, DIMS, CUBE>(w, plan, request, lanes);
+    let to = To { channels: &request.to, lane: lanes.first };
+    if WAY == way::WHOLE || WAY == way::NEAREST {
+        let (mut index, mut inside) = (layer, w.mask(u32::MAX));
+        let mut axis = 0;
+        while axis < DIMS {
+            let a = &plan.axes[axis];
+            let number = match WAY {
+                way::WHOLE => at[axis],
+                _ => {
+                    let x = scaled(w, a, w.as_float(at[axis]), &mut wild);
+                    w.to_int(w.floor(x))
                 }
-                weight[axis] = w;
-                axis += 1;
-            }
-            let wild = W::bits(wild) & m;
-            let m = m & !wild;
-            let next = W::equal(W::sub(far[0].0, near[0].0), W::int(1));
-            footprint.adjacent.write(all::<W>(next));
-            footprint.inside.write(true);
-            let ends = [near, far];
-            let one = W::float(1.0);
-            let share = |axis: usize, far: usize| match far {
-                0 => W::sub_f(one, weight[axis]),
-                _ => weight[axis],
             };
-            if plan.bordered {
-                let mut inside = W::mask(u32::MAX);
-                let mut axis = 0;
-                while axis < DIMS {
-                    inside = W::both(inside, W::both(near[axis].1, far[axis].1));
-                    axis += 1;
-                }
-                footprint.inside.write(all::<W>(inside));
-            }
-            let mut x = 0;
-            while x < 2 {
-                W::store(footprint.x[x].as_mut_ptr().cast(), ends[x][0].0);
-                if plan.bordered {
-                    footprint.inside_x[x].write(W::bits(ends[x][0].1));
-                }
-                let bits = W::as_int(share(0, x));
-                W::store(footprint.x_weight[x].as_mut_ptr().cast(), bits);
-                x += 1;
-            }
-            let mut r = 0;
-            while r < 1 << (DIMS - 1) {
-                let (mut row, mut inside, mut w) = (layer, W::mask(u32::MAX), one);
-                if DIMS >= 2 {
-                    let end = &ends[r & 1][1];
-                    row = W::add(row, end.0);
-                    inside = end.1;
-                    w = share(1, r & 1);
-                }
-                if DIMS == 3 {
-                    let end = &ends[r >> 1][2];
-                    row = W::add(row, end.0);
-                    inside = W::both(inside, end.1);
-                    w = W::mul_f(w, share(2, r >> 1));
-                }
-                W::store(footprint.row[r].as_mut_ptr().cast(), row);
-                if plan.bordered {
-                    footprint.inside_row[r].write(W::bits(inside));
-                }
-                let bits = W::as_int(w);
-                W::store(footprint.row_weight[r].as_mut_ptr().cast(), bits);
-                r += 1;
-            }
-            match WAY {
-                way::GATHERED => gathered::<W>(plan, &footprint, to, m),
-                _ => (plan.texels)(plan, &footprint, to, m),
-            }
-            wild
+            let (i, here) = wrapped(w, a, number, &mut wild);
+            inside = w.both(inside, here);
+            let step = match axis {
+                0 => i,
+                _ => w.mul(i, w.int(a.step)),
+            };
+            index = w.add(index, step);
+            axis += 1;
         }
+        footprint.x.push(w, index);
+        if plan.bordered {
+            footprint.inside_x[0] = w.bits(inside);
+        }
+        let wild = w.bits(wild) & m;
+        plan.texels.make(plan, &footprint, to, m & !wild);
+        wild
+    } else {
+        let mut near = [(w.int(0), w.mask(u32::MAX)); 3];
+        let mut far = near;
+        let mut weight = [w.float(0.0); 3];
+        let mut axis = 0;
+        while axis < DIMS {
+            let a = &plan.axes[axis];
+            let x = scaled(w, a, w.as_float(at[axis]), &mut wild);
+            let (i, next) = around(w, x);
+            near[axis] = wrapped(w, a, i, &mut wild);
+            far[axis] = wrapped(w, a, w.add(i, w.int(1)), &mut wild);
+            if axis > 0 {
+                near[axis].0 = w.mul(near[axis].0, w.int(a.step));
+                far[axis].0 = w.mul(far[axis].0, w.int(a.step));
+            }
+            weight[axis] = next;
+            axis += 1;
+        }
+        let wild = w.bits(wild) & m;
+        let m = m & !wild;
+        let next = w.equal(w.sub(far[0].0, near[0].0), w.int(1));
+        footprint.adjacent = all(w, next);
+        let ends = [near, far];
+        let one = w.float(1.0);
+        let share = |axis: usize, far: usize| match far {
+            0 => w.sub_f(one, weight[axis]),
+            _ => weight[axis],
+        };
+        if plan.bordered {
+            let mut inside = w.mask(u32::MAX);
+            let mut axis = 0;
+            while axis < DIMS {
+                inside = w.both(inside, w.both(near[axis].1, far[axis].1));
+                axis += 1;
+            }
+            footprint.inside = all(w, inside);
+        }
+        let mut x = 0;
+        while x < 2 {
+            footprint.x.push(w, ends[x][0].0);
+            if plan.bordered {
+                footprint.inside_x[x] = w.bits(ends[x][0].1);
+            }
+            footprint.x_weight.push(w, w.as_int(share(0, x)));
+            x += 1;
+        }
+        let mut r = 0;
+        while r < 1 << (DIMS - 1) {
+            let (mut row, mut inside, mut part) = (layer, w.mask(u32::MAX), one);
+            if DIMS >= 2 {
+                let end = &ends[r & 1][1];
+                row = w.add(row, end.0);
+                inside = end.1;
+                part = share(1, r & 1);
+            }
+            if DIMS == 3 {
+                let end = &ends[r >> 1][2];
+                row = w.add(row, end.0);
+                inside = w.both(inside, end.1);
+                part = w.mul_f(part, share(2, r >> 1));
+            }
+            footprint.row.push(w, row);
+            if plan.bordered {
+                footprint.inside_row[r] = w.bits(inside);
+            }
+            footprint.row_weight.push(w, w.as_int(part));
+            r += 1;
+        }
+        match WAY {
+            way::GATHERED => gathered(w, plan, &footprint, to, m),
+            _ => plan.texels.make(plan, &footprint, to, m),
+        }
+        wild
     }
 }
 
 /// Faces of a cube.
 const FACES: i32 = 6;
 
-/// One channel of the four texels of a footprint, counterclockwise from the lower left.
-///
-/// # Safety
-/// As [`Run`]; two dimensions.
+/// One channel of the four texels of a footprint, counterclockwise from the lower left; of two dimensions.
 #[inline(always)]
-unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: To<'_>, m: u32) {
-    let mut one = Footprint::new();
+fn gathered<W: Wide>(w: W, plan: Readable<'_>, footprint: &Footprint, to: To<'_>, m: u32) {
     for (i, (x, r)) in [(0, 1), (1, 1), (1, 0), (0, 0)].into_iter().enumerate() {
-        let mut channels = [Row([0u32; LANES_MAX]); 4];
-        // SAFETY: by contract; there is room for all lanes of a vector.
-        unsafe {
-            let index = W::add(
-                W::load(footprint.x[x].as_ptr().cast()),
-                W::load(footprint.row[r].as_ptr().cast()),
-            );
-            W::store(one.x[0].as_mut_ptr().cast(), index);
-            if plan.bordered {
-                let inside = footprint.inside_x[x].assume_init();
-                one.inside_x[0].write(inside & footprint.inside_row[r].assume_init());
-            }
-            let places = channels.each_mut().map(|row| row.0.as_mut_ptr());
-            (plan.texels)(plan, &one, To { rows: &places, lane: 0 }, m);
-            let picked = W::load(channels[plan.gathered].0.as_ptr().cast());
-            if let Some(to) = to.channel(i) {
-                put::<W>(to, m, picked);
-            }
-        }
+        let mut one = Footprint::new();
+        one.x.push(w, w.add(footprint.x.get(w, x), footprint.row.get(w, r)));
+        one.inside_x[0] = footprint.inside_x[x] & footprint.inside_row[r];
+        let mut picked = [0; WARP_LANES];
+        let mut channels = [None; 4];
+        channels[plan.gathered] = Some(Channel::of(&mut picked));
+        plan.texels.make(plan, &one, To { channels: &channels, lane: 0 }, m);
+        to.put(w, i, m, w.of_words(|lane| picked[lane] as i32));
     }
 }
 
@@ -468,49 +475,51 @@ macro_rules! compiled {
             // In functions of their own: what two vectors have in common is not worth keeping.
             #[inline(never)]
             #[target_feature(enable = $features)]
-            unsafe fn of_inside<const DIMS: usize, const CUBE: bool>(
-                plan: &Plan,
-                request: &Request,
+            fn of_inside<const DIMS: usize, const CUBE: bool>(
+                plan: Readable<'_>,
+                request: &Request<'_>,
                 lanes: Lanes,
                 texels: Inner,
             ) -> bool {
-                // SAFETY: by contract.
-                unsafe { inside::<$wide, DIMS, CUBE>(plan, request, lanes, texels) }
+                inside::<$wide, DIMS, CUBE>(vectors(), plan, request, lanes, texels)
             }
 
             #[inline(never)]
             #[target_feature(enable = $features)]
-            unsafe fn of_any<const DIMS: usize, const WAY: u8, const CUBE: bool>(
-                plan: &Plan,
-                request: &Request,
+            fn of_any<const DIMS: usize, const WAY: u8, const CUBE: bool>(
+                plan: Readable<'_>,
+                request: &Request<'_>,
                 lanes: Lanes,
             ) -> u32 {
-                // SAFETY: by contract.
-                unsafe { anywhere::<$wide, DIMS, WAY, CUBE>(plan, request, lanes) }
+                anywhere::<$wide, DIMS, WAY, CUBE>(vectors(), plan, request, lanes)
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn vectors() -> $wide {
+                // SAFETY: what has these features runs where they are.
+                unsafe { <$wide>::new() }
             }
 
             #[target_feature(enable = $features)]
-            unsafe fn compiled<const DIMS: usize, const WAY: u8, const CUBE: bool>(
-                plan: &Plan,
-                request: &Request,
+            fn compiled<const DIMS: usize, const WAY: u8, const CUBE: bool>(
+                plan: Readable<'_>,
+                request: &Request<'_>,
             ) -> u32 {
                 const LANES: usize = <$wide>::LANES;
                 let mut wild = 0;
                 for first in (0..WARP_LANES).step_by(LANES) {
                     let mask = request.mask >> first & ((1 << LANES) - 1);
                     let lanes = Lanes { first, mask };
-                    // SAFETY: by contract.
-                    wild |= unsafe {
-                        match plan.inner {
-                            _ if mask == 0 => 0,
-                            Some(texels)
-                                if WAY == way::BLENDED
-                                    && of_inside::<DIMS, CUBE>(plan, request, lanes, texels) =>
-                            {
-                                0
-                            }
-                            _ => of_any::<DIMS, WAY, CUBE>(plan, request, lanes) << first,
+                    wild |= match plan.inner {
+                        _ if mask == 0 => 0,
+                        Some(texels)
+                            if WAY == way::BLENDED
+                                && of_inside::<DIMS, CUBE>(plan, request, lanes, texels) =>
+                        {
+                            0
                         }
+                        _ => of_any::<DIMS, WAY, CUBE>(plan, request, lanes) << first,
                     };
                 }
                 wild
@@ -565,9 +574,9 @@ pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run
     };
     match target {
         #[cfg(target_arch = "x86_64")]
-        Target::Avx512 => for_avx512::pick(dims, way, cube),
+        Target::Avx512 if has_avx512() => for_avx512::pick(dims, way, cube),
         #[cfg(target_arch = "x86_64")]
-        Target::Avx2 => for_avx2::pick(dims, way, cube),
+        Target::Avx2 if has_avx2() => for_avx2::pick(dims, way, cube),
         _ => None,
     }
 }

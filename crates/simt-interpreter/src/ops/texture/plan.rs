@@ -6,7 +6,9 @@
 
 use super::footprint::{self, Request, Run, Way};
 use super::texels::{self, Inner, Texels};
+use crate::handler_context::{HandlerContext, Ins};
 use crate::ops::map::Target;
+use crate::ops::memory::{self, Checked};
 use simt::ir::op::TextureOp;
 use simt::runtime::texture::{AddressMode, Descriptor, Texel};
 use std::cell::RefCell;
@@ -162,17 +164,34 @@ impl Plan {
         })
     }
 
-    /// First byte that is read, and how many are.
-    pub(super) fn memory(&self) -> (u64, u64) {
-        (self.base as u64, self.bytes)
+    /// The plan, if all of its texels may be read.
+    pub(super) fn readable(
+        &self,
+        machine: &mut HandlerContext<'_>,
+        ins: &Ins,
+    ) -> Option<Readable<'_>> {
+        let (site, start) = (memory::site(ins) + 1, self.base as u64);
+        machine.memory.allows_at(site, start, self.bytes, false).then_some(Readable(self))
     }
+}
 
+/// A plan whose texels may all be read.
+#[derive(Clone, Copy)]
+pub(super) struct Readable<'a>(&'a Plan);
+
+impl std::ops::Deref for Readable<'_> {
+    type Target = Plan;
+
+    #[inline(always)]
+    fn deref(&self) -> &Plan {
+        self.0
+    }
+}
+
+impl Readable<'_> {
     /// Reads for a warp; the lanes that are left.
-    ///
-    /// # Safety
-    /// As [`Run`].
-    pub(super) unsafe fn run(&self, request: &Request) -> u32 {
-        // SAFETY: by contract; the function was chosen for this processor.
+    pub(super) fn run(self, request: &Request<'_>) -> u32 {
+        // SAFETY: the function was picked only if the processor has what it was compiled for.
         unsafe { (self.run)(self, request) }
     }
 }
@@ -180,19 +199,43 @@ impl Plan {
 /// An object as it is in memory.
 pub(super) type Bytes = [u8; Descriptor::BYTES];
 
-/// True if there is this object, without a call and without a copy: it is asked for each read.
-///
-/// # Safety
-/// The object can be read.
-#[inline(always)]
-unsafe fn is_same(kept: &Bytes, object: *const Bytes) -> bool {
-    let mut apart = 0;
-    for (i, kept) in kept.as_chunks::<8>().0.iter().enumerate() {
-        // SAFETY: by contract; the words are those of an object.
-        apart |=
-            u64::from_ne_bytes(*kept) ^ unsafe { object.cast::<u64>().add(i).read_unaligned() };
+/// Where an object is: in memory that can be read, or a copy.
+pub(super) trait Object {
+    /// True if it is this one, without a call and without a copy: it is asked for each read.
+    fn is(&self, kept: &Bytes) -> bool;
+    /// Where its texels are.
+    fn base(&self) -> u64;
+    fn copy(&self) -> Bytes;
+}
+
+impl Object for Checked {
+    #[inline(always)]
+    fn is(&self, kept: &Bytes) -> bool {
+        self.holds_words(kept)
     }
-    apart == 0
+
+    #[inline(always)]
+    fn base(&self) -> u64 {
+        u64::from_ne_bytes(self.part(8..16).read())
+    }
+
+    fn copy(&self) -> Bytes {
+        self.read()
+    }
+}
+
+impl Object for &Bytes {
+    fn is(&self, kept: &Bytes) -> bool {
+        *self == kept
+    }
+
+    fn base(&self) -> u64 {
+        self.as_chunks::<8>().0.get(1).map_or(0, |word| u64::from_ne_bytes(*word))
+    }
+
+    fn copy(&self) -> Bytes {
+        **self
+    }
 }
 
 /// What a plan was made of, and the plan, if there is one.
@@ -214,39 +257,31 @@ thread_local! {
 
 /// Calls `f` with the plan of an instruction, which `encoded` says, for a level of an object; `None`
 /// if there is none, or the object is none.
-///
-/// # Safety
-/// The object can be read.
-pub(super) unsafe fn with<R>(
+pub(super) fn with<R>(
     target: Target,
-    object: *const Bytes,
+    object: impl Object,
     encoded: i64,
     level: u8,
     f: impl FnOnce(&Plan) -> R,
 ) -> Option<R> {
-    // By where the texels are, and what else tells plans apart that are used together.
-    // SAFETY: by contract.
-    let base = unsafe { object.cast::<u64>().add(1).read_unaligned() };
-    let mix = base >> 8;
+    // By where the texels are, and what else distinguishes plans that are used together.
+    let mix = object.base() >> 8;
     let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
     let mut f = Some(f);
     let cached = PLANS.try_with(|plans| {
         let slot = &mut plans.borrow_mut()[mix as usize % KEPT];
         let found = slot.as_ref().is_some_and(|kept| {
             let rest = (kept.op, kept.level, kept.target);
-            // SAFETY: by contract.
-            rest == (encoded, level, target) && unsafe { is_same(&kept.object, object) }
+            rest == (encoded, level, target) && object.is(&kept.object)
         });
         if !found {
-            // SAFETY: by contract.
-            *slot = Some(kept(target, unsafe { object.read() }, encoded, level));
+            *slot = Some(kept(target, object.copy(), encoded, level));
         }
         slot.as_ref()?.plan.as_ref().map(f.take()?)
     });
     cached.unwrap_or_else(|_| {
         // The thread runs exit's handlers: its plans are gone.
-        // SAFETY: by contract.
-        kept(target, unsafe { object.read() }, encoded, level).plan.as_ref().map(f.take()?)
+        kept(target, object.copy(), encoded, level).plan.as_ref().map(f.take()?)
     })
 }
 

@@ -207,8 +207,7 @@ impl Sample<'_, '_> {
         let space = memory::space_code(Space::Global);
         let from = self.machine.resolve(space, self.lane, address, u64::from(size), false)?;
         let mut bytes = [0u8; 16];
-        // SAFETY: `resolve` checked `size` bytes, at most 16.
-        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size as usize) };
+        from.copy_to(&mut bytes);
         // What a texel lacks is 0, and its fourth channel 1.
         let one = if self.op.floats { 1f32.to_bits() } else { 1 };
         let mut channels = [0, 0, 0, one];

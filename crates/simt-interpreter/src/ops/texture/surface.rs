@@ -4,8 +4,8 @@
 use super::{descriptor, descriptor_address, handle, operand};
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half::narrow16;
-use crate::ops::map::{Body, Rare, Target, active, each, read, versions, write_pred_at};
-use crate::ops::memory::{self, lanes};
+use crate::ops::map::{Body, Lane, Rare, Target, active, each, read, versions, write_pred_at};
+use crate::ops::memory::{self, Checked, lanes};
 use simt::ir::op::{Outside, Space, SurfaceOp};
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::runtime::texture::{Descriptor, Texel};
@@ -69,18 +69,14 @@ impl SurfaceAccess {
 
     /// Where `bytes` of a lane's access are, or nothing where there is nothing to do; and the
     /// surface.
-    ///
-    /// # Safety
-    /// The decoder gave a 64-bit handle and coordinates of 32 bits, as many as there are.
-    unsafe fn locate(
+    fn locate(
         self,
         machine: &mut HandlerContext<'_>,
         ins: &Ins,
         lane: u32,
         write: bool,
     ) -> Result<(Option<u64>, Descriptor), FaultKind> {
-        // SAFETY: by contract.
-        let handle = unsafe { handle(machine, ins, lane) };
+        let handle = handle(machine, ins, lane);
         let d = descriptor(machine, lane, handle)?;
         let texel = i64::from(d.texel_bytes());
         // The first coordinate counts bytes, or texels.
@@ -93,14 +89,12 @@ impl SurfaceAccess {
         let mut at = [0i64; 3];
         let mut inside = row >= total;
         for axis in 0..self.dims {
-            // SAFETY: by contract.
-            let x = unsafe { operand::<i32>(machine, ins, self.places() - self.dims + axis, lane) };
+            let x = operand::<i32>(machine, ins, self.places() - self.dims + axis, lane);
             inside &= i64::from(x) >= 0 && i64::from(x) <= ends[axis];
             at[axis] = i64::from(x).clamp(0, ends[axis].max(0));
         }
         if self.layered {
-            // SAFETY: by contract.
-            let layer = i64::from(unsafe { operand::<u32>(machine, ins, 1, lane) });
+            let layer = i64::from(operand::<u32>(machine, ins, 1, lane));
             inside &= layer <= ends[2];
             at[2] = layer.min(ends[2]);
         }
@@ -126,11 +120,8 @@ struct Places {
 
 impl SurfaceAccess {
     /// Finds all lanes of `m` at once; `None` if they must be looked at one by one.
-    ///
-    /// # Safety
-    /// As [`Self::locate`].
     #[inline(always)]
-    unsafe fn locate_all(
+    fn locate_all(
         self,
         machine: &mut HandlerContext<'_>,
         ins: &Ins,
@@ -141,11 +132,8 @@ impl SurfaceAccess {
         if machine.check.is_some() || !memory::is_formula(ins) {
             return None;
         }
-        // SAFETY: by contract.
-        let at = descriptor_address(machine, ins, unsafe { handle(machine, ins, 0) })?;
-        // SAFETY: it was checked just now.
-        let object = unsafe { at.cast::<[u8; Descriptor::BYTES]>().read() };
-        let d = Descriptor::from_bytes(&object)?;
+        let at = descriptor_address(machine, ins, handle(machine, ins, 0))?;
+        let d = Descriptor::from_bytes(&at.read())?;
         let texel = u64::from(d.texel_bytes());
         let (unit, total) = match self.channel {
             Some(_) => (texel, texel),
@@ -170,12 +158,7 @@ impl SurfaceAccess {
         let axis = |axis: usize| -> [u32; WARP_LANES] {
             let used = axis < self.dims || axis == 2 && self.layered;
             let place = if axis < self.dims { self.places() - self.dims + axis } else { 1 };
-            if used {
-                // SAFETY: by contract.
-                unsafe { read::<u32, WARP_LANES>(machine, ins.a[place]).0 }
-            } else {
-                [0; WARP_LANES]
-            }
+            if used { read::<u32, WARP_LANES>(machine, ins.a[place]) } else { [0; WARP_LANES] }
         };
         // What is below 0 is far above as an unsigned number.
         let ends = [((row - total) / unit) as u32, rows - 1, slices - 1];
@@ -215,11 +198,8 @@ impl SurfaceAccess {
 }
 
 /// Loads `COUNT` elements a lane.
-///
-/// # Safety
-/// The places may be read; the instruction's results are registers of `R`.
 #[inline(always)]
-unsafe fn load_all<M: Copy, R: Copy + From<M>>(
+fn load_all<M: Lane, R: Lane + From<M>>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (places, m): (&Places, u32),
@@ -227,28 +207,25 @@ unsafe fn load_all<M: Copy, R: Copy + From<M>>(
     zero: M,
 ) {
     for k in 0..count {
-        // SAFETY: by contract.
-        let to = unsafe { machine.regs.add(ins.d[k] as usize).cast::<R>() };
         for lane in lanes(m) {
-            // SAFETY: by contract.
-            unsafe {
-                let from = (places.at[lane as usize] as *const M).add(k);
-                let inside = places.touched >> lane & 1 != 0;
-                let value = if inside { from.read_unaligned() } else { zero };
-                to.add(lane as usize).write(R::from(value));
-            }
+            let value = match places.touched >> lane & 1 {
+                // SAFETY: all elements of lanes that touch the surface were checked.
+                1 => unsafe { (places.at[lane as usize] as *const M).add(k).read_unaligned() },
+                _ => zero,
+            };
+            machine.regs.set_lane(ins.d[k], lane, R::from(value));
         }
     }
 }
 
-/// A pointer to bytes of a surface.
-fn surface_pointer(
+/// Bytes of a surface.
+fn surface_bytes(
     machine: &mut HandlerContext<'_>,
     lane: u32,
     address: u64,
     bytes: usize,
     write: bool,
-) -> Result<*mut u8, FaultKind> {
+) -> Result<Checked, FaultKind> {
     machine.resolve(memory::space_code(Space::Global), lane, address, bytes as u64, write)
 }
 
@@ -256,57 +233,50 @@ struct SurfaceLoad;
 
 impl Body for SurfaceLoad {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
         let SurfaceAccess { bytes, count, width, .. } = access;
-        // SAFETY: the decoder gave a handle, coordinates and registers of `width` bytes as the
-        // access says; the places may be read.
-        unsafe {
-            let m = active(machine, ins);
-            if let Some(places) = access.locate_all(machine, ins, m, false) {
-                let all = (&places, m);
-                match (bytes, width) {
-                    (1, 2) => load_all::<u8, u16>(machine, ins, all, count, 0),
-                    (2, 2) => load_all::<u16, u16>(machine, ins, all, count, 0),
-                    (4, 4) => load_all::<u32, u32>(machine, ins, all, count, 0),
-                    (8, 8) => load_all::<u64, u64>(machine, ins, all, count, 0),
-                    _ => return load_each(machine, ins),
-                }
-                return Step::Next;
+        let m = active(machine, ins);
+        if let Some(places) = access.locate_all(machine, ins, m, false) {
+            let all = (&places, m);
+            match (bytes, width) {
+                (1, 2) => load_all::<u8, u16>(machine, ins, all, count, 0),
+                (2, 2) => load_all::<u16, u16>(machine, ins, all, count, 0),
+                (4, 4) => load_all::<u32, u32>(machine, ins, all, count, 0),
+                (8, 8) => load_all::<u64, u64>(machine, ins, all, count, 0),
+                _ => return load_each(machine, ins),
             }
-            load_each(machine, ins)
+            return Step::Next;
         }
+        load_each(machine, ins)
     }
 }
 
 /// Loads one lane's elements after the other.
-///
-/// # Safety
-/// As the handler's.
-unsafe fn load_each(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+fn load_each(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let access = SurfaceAccess::of(ins);
     let SurfaceAccess { bytes, count, width, .. } = access;
-    // SAFETY: the decoder gave a handle, coordinates and registers of `width` bytes as the
-    // access says. Memory touched was checked by `resolve`.
-    unsafe {
-        for lane in lanes(active(machine, ins)) {
-            let found = access.locate(machine, ins, lane, false).and_then(|(address, _)| {
-                let point = |at| surface_pointer(machine, lane, at, bytes * count, false);
-                address.map(point).transpose()
-            });
-            let pointer = match found {
-                Ok(pointer) => pointer,
-                Err(kind) => return machine.fail(lane, kind),
-            };
-            let mut value = [0u8; SURFACE_BYTES_MAX];
-            if let Some(pointer) = pointer {
-                std::ptr::copy_nonoverlapping(pointer, value.as_mut_ptr(), bytes * count);
-            }
-            for k in 0..count {
-                let mut word = [0u8; 8];
-                word[..bytes].copy_from_slice(&value[k * bytes..][..bytes]);
-                let to = machine.regs.add(ins.d[k] as usize).add(width * lane as usize);
-                std::ptr::copy_nonoverlapping(word.as_ptr(), to, width);
+    for lane in lanes(active(machine, ins)) {
+        let found = access.locate(machine, ins, lane, false).and_then(|(address, _)| {
+            let point = |at| surface_bytes(machine, lane, at, bytes * count, false);
+            address.map(point).transpose()
+        });
+        let found = match found {
+            Ok(found) => found,
+            Err(kind) => return machine.fail(lane, kind),
+        };
+        let mut value = [0u8; SURFACE_BYTES_MAX];
+        if let Some(found) = found {
+            found.copy_to(&mut value);
+        }
+        for k in 0..count {
+            let mut word = [0u8; 8];
+            word[..bytes].copy_from_slice(&value[k * bytes..][..bytes]);
+            let word = u64::from_le_bytes(word);
+            match width {
+                2 => machine.regs.set_lane(ins.d[k], lane, word as u16),
+                4 => machine.regs.set_lane(ins.d[k], lane, word as u32),
+                _ => machine.regs.set_lane(ins.d[k], lane, word),
             }
         }
     }
@@ -317,40 +287,33 @@ struct SurfaceStore;
 
 impl Body for SurfaceStore {
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
-        // SAFETY: the decoder gave a handle, coordinates and a register of `width` bytes as the
-        // access says. Memory touched was checked by `locate_all` or `resolve`.
-        unsafe {
-            let m = active(machine, ins);
-            if let Some(places) = access.locate_all(machine, ins, m, true) {
-                access.store_all(machine, ins, &places);
-                return Step::Next;
+        let m = active(machine, ins);
+        if let Some(places) = access.locate_all(machine, ins, m, true) {
+            access.store_all(machine, ins, &places);
+            return Step::Next;
+        }
+        for lane in lanes(active(machine, ins)) {
+            let (address, d) = match access.locate(machine, ins, lane, true) {
+                Ok((Some(address), d)) => (address, d),
+                Ok((None, _)) => continue,
+                Err(kind) => return machine.fail(lane, kind),
+            };
+            let mut value = access.value(machine, ins, lane).to_le_bytes();
+            let (mut at, mut bytes) = (address, access.bytes);
+            if let Some(channel) = access.channel {
+                if channel >= usize::from(d.channels) {
+                    continue;
+                }
+                bytes = d.texel.bytes() as usize;
+                at = at.wrapping_add((channel * bytes) as u64);
+                let word = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+                value[..4].copy_from_slice(&converted(d.texel, word).to_le_bytes());
             }
-            for lane in lanes(active(machine, ins)) {
-                let (address, d) = match access.locate(machine, ins, lane, true) {
-                    Ok((Some(address), d)) => (address, d),
-                    Ok((None, _)) => continue,
-                    Err(kind) => return machine.fail(lane, kind),
-                };
-                let register = machine.regs.add(ins.a[access.places()] as usize);
-                let from = register.add(access.width * lane as usize);
-                let mut value = [0u8; 8];
-                std::ptr::copy_nonoverlapping(from, value.as_mut_ptr(), access.width);
-                let (mut at, mut bytes) = (address, access.bytes);
-                if let Some(channel) = access.channel {
-                    if channel >= usize::from(d.channels) {
-                        continue;
-                    }
-                    bytes = d.texel.bytes() as usize;
-                    at = at.wrapping_add((channel * bytes) as u64);
-                    let word = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
-                    value[..4].copy_from_slice(&converted(d.texel, word).to_le_bytes());
-                }
-                match surface_pointer(machine, lane, at, bytes, true) {
-                    Ok(to) => std::ptr::copy_nonoverlapping(value.as_ptr(), to, bytes),
-                    Err(kind) => return machine.fail(lane, kind),
-                }
+            match surface_bytes(machine, lane, at, bytes, true) {
+                Ok(to) => to.copy_from(&value),
+                Err(kind) => return machine.fail(lane, kind),
             }
         }
         Step::Next
@@ -358,12 +321,20 @@ impl Body for SurfaceStore {
 }
 
 impl SurfaceAccess {
-    /// Stores a value a lane.
-    ///
-    /// # Safety
-    /// As the handler's; the places may be written.
+    /// The value that a lane stores.
     #[inline(always)]
-    unsafe fn store_all(self, machine: &HandlerContext<'_>, ins: &Ins, places: &Places) {
+    fn value(self, machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> u64 {
+        let register = ins.a[self.places()];
+        match self.width {
+            2 => machine.regs.lane::<u16>(register, lane).into(),
+            4 => machine.regs.lane::<u32>(register, lane).into(),
+            _ => machine.regs.lane::<u64>(register, lane),
+        }
+    }
+
+    /// Stores a value a lane, of places that were found for writing.
+    #[inline(always)]
+    fn store_all(self, machine: &HandlerContext<'_>, ins: &Ins, places: &Places) {
         let texel = places.surface.texel;
         let (mut bytes, mut behind) = (self.bytes, 0);
         if let Some(channel) = self.channel {
@@ -373,20 +344,14 @@ impl SurfaceAccess {
             bytes = texel.bytes() as usize;
             behind = channel * bytes;
         }
-        // SAFETY: by contract.
-        unsafe {
-            let register = machine.regs.add(ins.a[self.places()] as usize);
-            for lane in lanes(places.touched) {
-                let from = register.add(self.width * lane as usize);
-                let value = match self.width {
-                    2 => u64::from(from.cast::<u16>().read()),
-                    4 => u64::from(from.cast::<u32>().read()),
-                    _ => from.cast::<u64>().read(),
-                };
-                let value = match self.channel {
-                    Some(_) => u64::from(converted(texel, value as u32)),
-                    None => value,
-                };
+        for lane in lanes(places.touched) {
+            let value = self.value(machine, ins, lane);
+            let value = match self.channel {
+                Some(_) => u64::from(converted(texel, value as u32)),
+                None => value,
+            };
+            // SAFETY: the elements of lanes that touch the surface were checked.
+            unsafe {
                 let to = (places.at[lane as usize] as *mut u8).add(behind);
                 match bytes {
                     1 => to.write(value as u8),
@@ -415,26 +380,21 @@ fn converted(texel: Texel, value: u32) -> u32 {
 struct SurfaceAddress;
 
 impl Body for SurfaceAddress {
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+    fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
         let (mut touched, mut signed) = (0, 0);
-        // SAFETY: the decoder gave a handle and coordinates as the access says, a 64-bit result
-        // and two predicates.
-        unsafe {
-            for lane in lanes(active(machine, ins)) {
-                let (address, d) = match access.locate(machine, ins, lane, true) {
-                    Ok(found) => found,
-                    Err(kind) => return machine.fail(lane, kind),
-                };
-                touched |= u32::from(address.is_some()) << lane;
-                let is_signed = matches!(d.texel, Texel::S8 | Texel::S16 | Texel::S32);
-                signed |= u32::from(is_signed) << lane;
-                let to = machine.regs.add(ins.d[0] as usize).cast::<u64>();
-                to.add(lane as usize).write(address.unwrap_or(0));
-            }
-            write_pred_at(machine, ins, ins.d[1], touched);
-            write_pred_at(machine, ins, ins.d[2], signed);
+        for lane in lanes(active(machine, ins)) {
+            let (address, d) = match access.locate(machine, ins, lane, true) {
+                Ok(found) => found,
+                Err(kind) => return machine.fail(lane, kind),
+            };
+            touched |= u32::from(address.is_some()) << lane;
+            let is_signed = matches!(d.texel, Texel::S8 | Texel::S16 | Texel::S32);
+            signed |= u32::from(is_signed) << lane;
+            machine.regs.set_lane::<u64>(ins.d[0], lane, address.unwrap_or(0));
         }
+        write_pred_at(machine, ins, ins.d[1], touched);
+        write_pred_at(machine, ins, ins.d[2], signed);
         Step::Next
     }
 }

@@ -1,7 +1,7 @@
 //! Reads of textures by whole warps, where nothing of them can fault: the object and all of its
 //! texels may be read. Anything else is for the lanes one by one, in `sample`.
 
-use super::footprint::Request;
+use super::footprint::{Channel, Request};
 use super::{Point, Shape, descriptor_address, plan, sample};
 use crate::handler_context::{HandlerContext, Ins};
 use crate::ops::map::Target;
@@ -14,40 +14,25 @@ use simt::runtime::texture::Descriptor;
 type Channels = [[u32; WARP_LANES]; 4];
 
 /// Reads for the lanes in `m`; those that are left to be read one by one.
-///
-/// # Safety
-/// As the handler's, whose instruction this is; the processor is a `target`.
-pub(super) unsafe fn read(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    target: Target,
-    m: u32,
-) -> u32 {
+pub(super) fn read(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
     // An account is kept lane by lane.
     if machine.check.is_some() || m == 0 {
         return m;
     }
     if memory::is_formula(ins) {
-        // SAFETY: by contract the first source is one value.
-        return unsafe {
+        return {
             let handle = super::handle(machine, ins, 0);
             group(machine, ins, target, handle, m, true).unwrap_or(m)
         };
     }
-    // SAFETY: by contract.
-    unsafe { several(machine, ins, target, m) }
+    several(machine, ins, target, m)
 }
 
 /// As [`read`], of an object a lane.
-///
-/// # Safety
-/// As [`read`].
 #[inline(never)]
-unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
-    // SAFETY: by contract the first source is a register of 64 bits.
-    let handles = unsafe { &*machine.regs.add(ins.a[0] as usize).cast::<[u64; WARP_LANES]>() };
+fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
+    let handles = machine.regs.read::<u64, WARP_LANES>(ins.a[0]);
     // Several objects: all can be read so, or none is.
-    let handles = *handles;
     let mut left = m;
     for run in [false, true] {
         left = 0;
@@ -56,8 +41,7 @@ unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m
             let handle = handles[rest.trailing_zeros() as usize];
             let these = lanes(rest).filter(|lane| handles[*lane as usize] == handle);
             let these = these.fold(0, |these, lane| these | 1 << lane);
-            // SAFETY: by contract.
-            match unsafe { group(machine, ins, target, handle, these, run) } {
+            match group(machine, ins, target, handle, these, run) {
                 Some(wild) => left |= wild,
                 None => return m,
             }
@@ -69,11 +53,8 @@ unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m
 
 /// Reads one object for the lanes in `m`, or only sees whether it can, if not `run`; the lanes
 /// that are left. `None`, and nothing has been written, if it must be read lane by lane.
-///
-/// # Safety
-/// As [`read`]; all lanes have the handle.
 #[inline(always)]
-unsafe fn group(
+fn group(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     target: Target,
@@ -81,74 +62,52 @@ unsafe fn group(
     m: u32,
     run: bool,
 ) -> Option<u32> {
-    let at = descriptor_address(machine, ins, handle)?;
-    let object = at.cast::<plan::Bytes>();
+    let object = descriptor_address(machine, ins, handle)?;
     let op = super::decoded(ins.imm);
-    // SAFETY: by contract.
-    let request = unsafe { request(machine, ins, Shape::of(op), m) };
+    let request = request(machine, ins, Shape::of(op), m);
     let of_one = |plan: &plan::Plan| {
         if plan.levels > 1 {
             return Some((true, m));
         }
-        may_read(machine, ins, plan)?;
-        // SAFETY: the memory may be read; operands and results are as the decoder gave them.
-        Some((false, if run { unsafe { plan.run(&request) } } else { 0 }))
+        let plan = plan.readable(machine, ins)?;
+        Some((false, if run { plan.run(&request) } else { 0 }))
     };
-    // SAFETY: that the object can be read was checked just now.
-    let (levels, left) = unsafe { plan::with(target, object, ins.imm, 0, of_one) }??;
+    let (levels, left) = plan::with(target, object, ins.imm, 0, of_one)??;
     if !levels {
         return Some(left);
     }
-    // SAFETY: as above.
-    unsafe { with_levels(machine, ins, (target, &object.read()), op, &request, run) }
-}
-
-/// `None` unless all texels of a plan may be read.
-fn may_read(machine: &mut HandlerContext<'_>, ins: &Ins, plan: &plan::Plan) -> Option<()> {
-    let (start, bytes) = plan.memory();
-    machine.memory.allows_at(memory::site(ins) + 1, start, bytes, false).then_some(())
+    with_levels(machine, ins, (target, &object.read()), op, &request, run)
 }
 
 /// Where the instruction's operands and results are.
-///
-/// # Safety
-/// The decoder gave operands and results as the shape says.
-unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
-    // SAFETY: by contract registers lie in the file.
-    let at = |offset: u32| unsafe { machine.regs.add(offset as usize).cast::<u32>() };
-    // Of axes that it does not have, a place that is not read.
-    let axis = |axis: usize| at(ins.a[shape.first + axis]).cast_const();
+fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, mask: u32) -> Request<'static> {
+    let result = |i: usize| Channel::of_register(machine.regs, ins.d[i]);
     Request {
-        axes: [axis(0), axis(1), axis(2)],
-        layer: if shape.first == 2 { at(ins.a[1]).cast_const() } else { std::ptr::null() },
-        to: [0, 1, 2, 3].map(|i| match super::is_wanted(ins, i) {
-            true => at(ins.d[i]),
-            false => std::ptr::null_mut(),
-        }),
-        mask: m,
+        registers: machine.regs,
+        // Of axes that it does not have, an operand that is not read.
+        axes: [0, 1, 2].map(|axis| ins.a[shape.first + axis]),
+        layer: (shape.first == 2).then_some(ins.a[1]),
+        to: [0, 1, 2, 3].map(|i| super::is_wanted(ins, i).then(|| result(i))),
+        mask,
     }
 }
 
 /// Reads an object of several levels: of each level the lanes that want it, of two if they are
 /// blended.
-///
-/// # Safety
-/// As [`group`]; the request is the instruction's.
 #[inline(never)]
-unsafe fn with_levels(
+fn with_levels(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (target, object): (Target, &plan::Bytes),
     op: TextureOp,
-    request: &Request,
+    request: &Request<'_>,
     run: bool,
 ) -> Option<u32> {
     let d = Descriptor::from_bytes(object)?;
     let blends = d.blends_levels && sample::floats(&d, op) && !op.integer;
     let (mut numbers, mut weights) = ([0u8; WARP_LANES], [0f32; WARP_LANES]);
     for lane in lanes(request.mask) {
-        // SAFETY: by contract.
-        let point: Point = unsafe { super::point(machine, ins, op, lane) };
+        let point: Point = super::point(machine, ins, op, lane);
         let i = lane as usize;
         (numbers[i], weights[i]) = sample::levels(&d, point.level, blends);
     }
@@ -162,19 +121,16 @@ unsafe fn with_levels(
             let number = numbers[rest.trailing_zeros() as usize];
             let these = lanes(rest).filter(|lane| numbers[*lane as usize] == number);
             let mask = these.fold(0, |these, lane| these | 1 << lane);
-            let mut to = results.each_mut().map(|channel| channel.as_mut_ptr());
+            let mut to = results.each_mut().map(|lanes| Some(Channel::of(lanes)));
             for (to, wanted) in to.iter_mut().zip(request.to) {
-                *to = if wanted.is_null() { wanted } else { *to };
+                *to = to.filter(|_| wanted.is_some());
             }
             let part = Request { to, mask, ..*request };
             let of_level = |plan: &plan::Plan| {
-                may_read(machine, ins, plan)?;
-                // SAFETY: the memory may be read; operands are as the decoder gave them, and there
-                // is room for a warp's results.
-                Some(if run { unsafe { plan.run(&part) } } else { 0 })
+                let plan = plan.readable(machine, ins)?;
+                Some(if run { plan.run(&part) } else { 0 })
             };
-            // SAFETY: the object is a copy.
-            wild |= unsafe { plan::with(target, object, ins.imm, number + next, of_level) }??;
+            wild |= plan::with(target, object, ins.imm, number + next, of_level)??;
             rest &= !mask;
         }
     }
@@ -183,11 +139,11 @@ unsafe fn with_levels(
     }
     for lane in lanes(request.mask & !wild) {
         let i = lane as usize;
-        for (channel, to) in request.to.iter().enumerate().filter(|(_, to)| !to.is_null()) {
+        for (channel, to) in request.to.iter().enumerate() {
+            let Some(to) = to else { continue };
             let [first, second] = [&results[0], &results[1]].map(|r| r[channel][i]);
             let value = sample::between(weights[i], first, second);
-            // SAFETY: by contract results have a place a lane.
-            unsafe { to.add(i).write(value) };
+            to.set(lane, value);
         }
     }
     Some(wild)

@@ -1,8 +1,10 @@
 //! Vectors of lanes that reads of textures are made of, of every width.
 //!
-//! Every function is inlined into one that is compiled for the processor's features; calling it
-//! from elsewhere is undefined, which is why all are unsafe. Masks say which lanes are meant; their
-//! bits are those of a warp's mask, the first lane lowest.
+//! A value of a type here says that the processor has the features that it names, so its functions are
+//! safe. They are inlined into functions that are compiled for these features: elsewhere they would be
+//! calls. Masks say which lanes are meant; their bits are those of a warp's mask, the first lane lowest.
+
+use crate::register_file::Lane;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -20,93 +22,107 @@ pub(super) struct Row<T>(pub(super) [T; LANES_MAX]);
 /// Vectors of [`Self::LANES`] lanes of 32 bits.
 ///
 /// # Safety
-/// All functions: the processor has the features that the implementation names. Pointers are good
-/// for as many lanes as are read or written through them; indices of gathers count from `base`, and
-/// what each names can be read.
+/// Pointers are good for as many lanes as are read or written through them.
 pub(super) trait Wide: Copy {
     const LANES: usize;
     /// Integers, or any bits.
-    type I: Copy;
+    type I: Lane;
     type F: Copy;
+    /// Four integers.
+    type Four: Lane;
     type M: Copy;
 
-    unsafe fn int(x: i32) -> Self::I;
-    unsafe fn load(from: *const i32) -> Self::I;
-    /// The first lane and the last one.
-    unsafe fn ends(x: Self::I) -> (i32, i32);
-    unsafe fn store(to: *mut i32, x: Self::I);
-    /// Stores the lanes of `m` only.
-    unsafe fn store_some(to: *mut u32, m: Self::M, x: Self::I);
-    unsafe fn add(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn sub(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn mul(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn shl<const N: u32>(a: Self::I) -> Self::I;
-    unsafe fn shr<const N: u32>(a: Self::I) -> Self::I;
-    /// With copies of the sign.
-    unsafe fn sar<const N: u32>(a: Self::I) -> Self::I;
-    /// By a number of bits a lane.
-    unsafe fn shr_by(a: Self::I, by: Self::I) -> Self::I;
-    unsafe fn min(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn max(a: Self::I, b: Self::I) -> Self::I;
-    unsafe fn min_unsigned(a: Self::I, b: Self::I) -> Self::I;
-    /// Where a is at most b, both unsigned.
-    unsafe fn within(a: Self::I, b: Self::I) -> Self::M;
-    /// Where a is more than b, both signed.
-    unsafe fn more(a: Self::I, b: Self::I) -> Self::M;
-    unsafe fn equal(a: Self::I, b: Self::I) -> Self::M;
+    /// # Safety
+    /// The processor has the features that the implementation names.
+    unsafe fn new() -> Self;
 
-    unsafe fn float(x: f32) -> Self::F;
-    unsafe fn add_f(a: Self::F, b: Self::F) -> Self::F;
-    unsafe fn sub_f(a: Self::F, b: Self::F) -> Self::F;
-    unsafe fn mul_f(a: Self::F, b: Self::F) -> Self::F;
-    unsafe fn div_f(a: Self::F, b: Self::F) -> Self::F;
-    unsafe fn max_f(a: Self::F, b: Self::F) -> Self::F;
+    fn int(self, x: i32) -> Self::I;
+    #[inline(always)]
+    unsafe fn load(self, from: *const i32) -> Self::I {
+        // SAFETY: by contract; any bits are lanes.
+        unsafe { from.cast::<Self::I>().read_unaligned() }
+    }
+    /// The first lane and the last one.
+    fn ends(self, x: Self::I) -> (i32, i32);
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32, x: Self::I) {
+        // SAFETY: by contract.
+        unsafe { to.cast::<Self::I>().write_unaligned(x) }
+    }
+    /// Stores the lanes of `m` only.
+    unsafe fn store_some(self, to: *mut u32, m: Self::M, x: Self::I);
+    fn add(self, a: Self::I, b: Self::I) -> Self::I;
+    fn sub(self, a: Self::I, b: Self::I) -> Self::I;
+    fn mul(self, a: Self::I, b: Self::I) -> Self::I;
+    fn and(self, a: Self::I, b: Self::I) -> Self::I;
+    fn or(self, a: Self::I, b: Self::I) -> Self::I;
+    fn xor(self, a: Self::I, b: Self::I) -> Self::I;
+    fn shl<const N: u32>(self, a: Self::I) -> Self::I;
+    fn shr<const N: u32>(self, a: Self::I) -> Self::I;
+    /// With copies of the sign.
+    fn sar<const N: u32>(self, a: Self::I) -> Self::I;
+    /// By a number of bits a lane.
+    fn shr_by(self, a: Self::I, by: Self::I) -> Self::I;
+    fn min(self, a: Self::I, b: Self::I) -> Self::I;
+    fn max(self, a: Self::I, b: Self::I) -> Self::I;
+    fn min_unsigned(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Where a is at most b, both unsigned.
+    fn within(self, a: Self::I, b: Self::I) -> Self::M;
+    /// Where a is more than b, both signed.
+    fn more(self, a: Self::I, b: Self::I) -> Self::M;
+    fn equal(self, a: Self::I, b: Self::I) -> Self::M;
+
+    fn float(self, x: f32) -> Self::F;
+    fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn max_f(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
-    unsafe fn fused(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    unsafe fn floor(a: Self::F) -> Self::F;
+    fn fused(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn floor(self, a: Self::F) -> Self::F;
     /// A number from 0 to 1 as the nearest multiple of 1/256; what is halfway goes up.
-    unsafe fn weight(a: Self::F) -> Self::F;
+    fn weight(self, a: Self::F) -> Self::F;
     /// Where a < b, neither being NaN.
-    unsafe fn less(a: Self::F, b: Self::F) -> Self::M;
+    fn less(self, a: Self::F, b: Self::F) -> Self::M;
     /// Where a >= b, neither being NaN.
-    unsafe fn at_least(a: Self::F, b: Self::F) -> Self::M;
+    fn at_least(self, a: Self::F, b: Self::F) -> Self::M;
     /// Where a is a number.
-    unsafe fn is_number(a: Self::F) -> Self::M;
+    fn is_number(self, a: Self::F) -> Self::M;
     /// Where a is not 0.
-    unsafe fn is_not_zero(a: Self::F) -> Self::M;
+    fn is_not_zero(self, a: Self::F) -> Self::M;
 
     /// The same bits.
-    unsafe fn as_float(a: Self::I) -> Self::F;
-    unsafe fn as_int(a: Self::F) -> Self::I;
+    fn as_float(self, a: Self::I) -> Self::F;
+    fn as_int(self, a: Self::F) -> Self::I;
     /// The nearest number.
-    unsafe fn to_float(a: Self::I) -> Self::F;
+    fn to_float(self, a: Self::I) -> Self::F;
     /// Without what is behind the point.
-    unsafe fn to_int(a: Self::F) -> Self::I;
+    fn to_int(self, a: Self::F) -> Self::I;
     /// The float of 16 bits in the lower half of each lane; a signalling NaN may become quiet.
-    unsafe fn half(a: Self::I) -> Self::F;
+    fn half(self, a: Self::I) -> Self::F;
 
-    unsafe fn mask(bits: u32) -> Self::M;
-    unsafe fn bits(m: Self::M) -> u32;
-    unsafe fn both(a: Self::M, b: Self::M) -> Self::M;
-    unsafe fn either(a: Self::M, b: Self::M) -> Self::M;
+    fn mask(self, bits: u32) -> Self::M;
+    fn bits(self, m: Self::M) -> u32;
+    fn both(self, a: Self::M, b: Self::M) -> Self::M;
+    fn either(self, a: Self::M, b: Self::M) -> Self::M;
     /// Where a holds and b does not.
-    unsafe fn except(a: Self::M, b: Self::M) -> Self::M;
+    fn except(self, a: Self::M, b: Self::M) -> Self::M;
     /// `a` where the mask holds, else `b`.
-    unsafe fn pick(m: Self::M, a: Self::I, b: Self::I) -> Self::I;
+    fn pick(self, m: Self::M, a: Self::I, b: Self::I) -> Self::I;
     /// `a` where the mask holds, else 0.
-    unsafe fn keep(m: Self::M, a: Self::I) -> Self::I;
+    fn keep(self, m: Self::M, a: Self::I) -> Self::I;
 
     /// Picks, by numbers below twice [`Self::LANES`], of two vectors.
-    unsafe fn choose(words: [Self::I; 2], numbers: Self::I) -> Self::I;
+    fn choose(self, words: [Self::I; 2], numbers: Self::I) -> Self::I;
     /// Picks, by numbers below [`Self::LANES`], of one vector.
-    unsafe fn choose_of_one(words: Self::I, numbers: Self::I) -> Self::I;
-    /// 4 bytes, `SCALE` an index.
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> Self::I;
-    /// Twice 4 bytes, one behind the other.
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [Self::I; 2];
-    /// Four times 4 bytes, 16 an index.
-    unsafe fn gather_four(base: *const u8, index: *const i32) -> [Self::I; 4];
+    fn choose_of_one(self, words: Self::I, numbers: Self::I) -> Self::I;
+    /// The lanes' numbers, zeros behind them.
+    fn lanes(self, x: Self::I) -> [i32; LANES_MAX];
+    /// A word a lane.
+    fn of_words(self, word: impl Fn(usize) -> i32) -> Self::I;
+    /// Two words a lane.
+    fn of_pairs(self, pair: impl Fn(usize) -> u64) -> [Self::I; 2];
+    /// Four words a lane.
+    fn of_fours(self, four: impl Fn(usize) -> Self::Four) -> [Self::I; 4];
 }

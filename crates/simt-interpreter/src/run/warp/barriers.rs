@@ -69,8 +69,7 @@ impl Warp {
             self.top().add(barrier.next, mask);
             return self.halt(Stop::Arrived);
         }
-        // SAFETY: the decoder gave a predicate of this file.
-        let votes = barrier.predicate.map_or(0, |p| unsafe { read_pred(machine, p) });
+        let votes = barrier.predicate.map_or(0, |p| read_pred(machine, p));
         let votes = if barrier.negated { !votes } else { votes } & mask;
         self.waiting.push(Waiting {
             activation: self.current,

@@ -25,7 +25,7 @@ impl Warp {
         debug_assert_eq!(top.lowest, u32::MAX);
         let block = if std::mem::replace(&mut top.prepared, true) { block } else { START };
         Some(Slot {
-            regs: top.file.base(),
+            regs: top.file.registers().base(),
             pending: top.pending.as_mut_ptr(),
             local: self.local.as_mut_ptr().cast(),
             live: top.live,

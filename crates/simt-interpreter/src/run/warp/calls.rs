@@ -10,7 +10,7 @@ use crate::handler_context::HandlerContext;
 use crate::ops::memory::lanes;
 use crate::run::program::{CodeId, Program};
 use crate::run::warp::activation::Activation;
-use crate::run::warp::{Next, Stop, Warp, fault, lane_u64};
+use crate::run::warp::{Next, Stop, Warp, fault};
 use simt::ir::vector::FUNCTION_BASE;
 use simt::kernel::FaultKind;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Warp {
         let old = std::mem::replace(&mut kernel.file, file);
         let code = std::mem::replace(&mut kernel.code, CodeId::Independent);
         if self.current == KERNEL {
-            machine.regs = kernel.file.base();
+            machine.regs = kernel.file.registers();
         }
         program.recycle(old, code);
     }
@@ -182,9 +182,9 @@ impl Warp {
             Some(number) => (number, mask),
             None => {
                 let lane = mask.trailing_zeros();
-                let target = lane_u64(machine, call.indirect, lane);
+                let target = machine.regs.lane::<u64>(call.indirect, lane);
                 let same = lanes(mask)
-                    .filter(|l| lane_u64(machine, call.indirect, *l) == target)
+                    .filter(|l| machine.regs.lane::<u64>(call.indirect, *l) == target)
                     .fold(0, |m, l| m | 1u32 << l);
                 let number = target.wrapping_sub(FUNCTION_BASE) / 16;
                 let known = target >= FUNCTION_BASE && target.is_multiple_of(16);

@@ -65,7 +65,7 @@ impl Warp {
         let (from, to) = (program.code(CodeId::Independent), program.code(CodeId::Entry));
         let (mask, mut file) = (kernel.live, program.file(CodeId::Entry));
         // What the launch and the block decide is computed anew.
-        (machine.regs, machine.mask) = (file.base(), u32::MAX);
+        (machine.regs, machine.mask) = (file.registers(), u32::MAX);
         let prologue = to.ins[to.prologue.clone()].iter();
         // SAFETY: the code was decoded for this target, the file is one of its function, and the
         // machine's spaces are those of this block and warp.
@@ -78,7 +78,7 @@ impl Warp {
                 file.unite(&kernel.file, from, to, mask)
             });
         if !united {
-            machine.regs = kernel.file.base();
+            machine.regs = kernel.file.registers();
             machine.fault = None;
             program.recycle(file, CodeId::Entry);
             self.return_to_lockstep.fails();
@@ -92,7 +92,7 @@ impl Warp {
         kernel.file = file;
         kernel.code = CodeId::Entry;
         kernel.prepared = true;
-        machine.regs = kernel.file.base();
+        machine.regs = kernel.file.registers();
         self.spin.restart();
         true
     }

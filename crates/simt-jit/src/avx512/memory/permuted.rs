@@ -242,7 +242,7 @@ impl Compiler<'_> {
         Some(to)
     }
 
-    /// Words picked from sources, which `load` gives by number, in the scratch register it is told
+    /// Words picked from sources, which `load` gives by number, in the scratch register it is given
     /// or in their own: in `to`, or in the only source if they are what it has. Uses Z0, Z2, Z3.
     fn pick_words(
         &mut self,

@@ -14,7 +14,7 @@ pub enum Space {
     Local,
     /// The launch's parameter buffer.
     Param,
-    /// Any of them, told apart by the address.
+    /// Any of them, distinguished by the address.
     Generic,
 }
 
@@ -97,7 +97,7 @@ pub enum MbarrierOp {
     /// Source: bytes that have been written.
     Complete,
     /// The same, of `st.async` and `red.async`, which exist in a cluster only.
-    Told,
+    CompleteInCluster,
     /// Source: number of arrivals. Result: the state before, 64 bits.
     Arrive {
         /// They are not expected in later phases.
@@ -138,7 +138,7 @@ pub struct BulkCopy {
     pub to: Space,
     /// Where from.
     pub from: Space,
-    /// An mbarrier is told of the bytes.
+    /// An mbarrier is notified of the bytes.
     pub barrier: bool,
     /// To the same place in each of several blocks of the cluster, and so with their mbarriers.
     pub multicast: bool,
@@ -223,7 +223,7 @@ pub enum Touch {
 /// Which way a tensor is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TensorDirection {
-    /// From device memory to shared memory; an mbarrier is told of the bytes.
+    /// From device memory to shared memory; an mbarrier is notified of the bytes.
     Load {
         /// To the same place in each of several blocks of the cluster, and so with their mbarriers.
         multicast: bool,

@@ -75,7 +75,7 @@ impl TensorMap {
         let bytes = u64::from(elements * self.element.bytes());
         let packed = self.swizzle == 0 || slice.is_some();
         let pitch = if packed { bytes } else { 16 << self.swizzle };
-        // More rows than fit into any memory need not be told apart.
+        // More rows than fit into any memory need not be distinguished.
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
         (bytes <= pitch).then_some(Plan { rows, elements, pitch })
     }

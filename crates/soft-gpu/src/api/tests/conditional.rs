@@ -66,8 +66,7 @@ fn kernel(
 /// A kernel that sets the condition of its first parameter to its second one.
 fn set() -> CUfunction {
     function(2, |_, launch, _| {
-        // SAFETY: the word of a condition, which its graph keeps.
-        let word = unsafe { AtomicU32::from_ptr(parameter(launch, 0) as *mut u32) };
+        let word = crate::testing::word32(parameter(launch, 0));
         word.store(parameter(launch, 1) as u32, Ordering::Release);
         Outcome::Finished
     })
@@ -76,8 +75,7 @@ fn set() -> CUfunction {
 /// A kernel that subtracts one from the condition of its first parameter.
 fn count_down() -> CUfunction {
     function(2, |_, launch, _| {
-        // SAFETY: as in `set`.
-        let word = unsafe { AtomicU32::from_ptr(parameter(launch, 0) as *mut u32) };
+        let word = crate::testing::word32(parameter(launch, 0));
         word.fetch_sub(1, Ordering::AcqRel);
         Outcome::Finished
     })

@@ -60,8 +60,8 @@ DONE:
     ret;
 }
 
-// Tells its block and thread, and stores what printf gives back.
-.visible .entry tell(.param .u64 out)
+// Reports its block and thread, and stores what printf gives back.
+.visible .entry report(.param .u64 out)
 {
     .local .align 8 .b8 arguments[8];
     .reg .b64 %f, %a, %out;
@@ -222,7 +222,7 @@ fn printf_keeps_order_and_its_limit() {
     let _watchdog = start();
     as_tenant(|tenant| {
         let (module, out) = (Loaded::new(), allocate(8));
-        module.run(c"tell", 32, &[out.0]).unwrap();
+        module.run(c"report", 32, &[out.0]).unwrap();
         let expected: String = (0..32).map(|t| format!("block 0, {t}\n")).collect();
         assert_eq!(printed(tenant), expected, "a warp's lanes in order");
         assert_eq!(words::<1>(out)[0] as u32, 2, "two arguments");
@@ -233,7 +233,7 @@ fn printf_keeps_order_and_its_limit() {
         assert_eq!(bytes, 1 << 20, "the least that can be had");
         let fifo = driver().unwrap().tenant();
         fifo.printf.set_limit_bytes(100);
-        module.run(c"tell", 32, &[out.0]).unwrap();
+        module.run(c"report", 32, &[out.0]).unwrap();
         let text = printed(tenant);
         assert!(text.len() <= 100 && expected.ends_with(&text) && text.len() > 80, "{text}");
         cu!(cuCtxSetLimit(limit::PRINTF_FIFO_SIZE, 1 << 20)).unwrap();
@@ -259,7 +259,7 @@ fn a_failed_assertion_says_what_cuda_says() {
 }
 
 #[test]
-fn kernels_cannot_launch_graphs_and_are_told() {
+fn kernels_cannot_launch_graphs_and_get_an_error() {
     let _watchdog = start();
     as_tenant(|tenant| {
         let module = Loaded::new();

@@ -234,8 +234,7 @@ fn child_copies_between_devices() {
         WidthInBytes: 8,
         Height: 2,
         Depth: 2,
-        // SAFETY: plain data, for which zeros are a valid value.
-        ..unsafe { std::mem::zeroed() }
+        ..Default::default()
     };
     cu!(cuMemcpy3DPeer(&copy)).unwrap();
     assert_eq!(word(CUdeviceptr(c.0 + 4096)), 5);
@@ -257,8 +256,7 @@ fn devices_without_a_link_refuse_what_needs_one() {
 fn mapping(device: CUdevice) -> CUdeviceptr {
     let mut handle = 0;
     let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
-    // SAFETY: plain data, for which zeros are a valid value.
-    let prop: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+    let prop: CUmemAllocationProp = Default::default();
     let prop = CUmemAllocationProp { kind: vmm::ALLOCATION_PINNED, location, ..prop };
     cu!(cuMemCreate(&mut handle, BYTES, &prop, 0)).unwrap();
     let mut address = CUdeviceptr(0);

@@ -36,10 +36,7 @@ impl Drop for OwnTenant {
 /// A kernel that writes down that it ran: `log[log[0] += 1] = value`.
 pub(super) fn note() -> CUfunction {
     function(2, |_, launch, _| {
-        let word = |index: u64| {
-            // SAFETY: the tests' logs are long enough, and live as long as their launches.
-            unsafe { AtomicU64::from_ptr((parameter(launch, 0) + 8 * index) as *mut u64) }
-        };
+        let word = |index: u64| crate::testing::word64(parameter(launch, 0) + 8 * index);
         let at = word(0).fetch_add(1, Ordering::AcqRel) + 1;
         word(at).store(parameter(launch, 1), Ordering::Release);
         Outcome::Finished
@@ -191,8 +188,8 @@ fn streams_that_are_forked_run_side_by_side() {
 }
 
 extern "C-unwind" fn count(data: *mut c_void) {
-    // SAFETY: the tests pass a counter that lives as long as the graph's launches.
-    unsafe { AtomicU64::from_ptr(data.cast()) }.fetch_add(1, Ordering::AcqRel);
+    // A counter that lives as long as the graph's launches.
+    crate::testing::word64(data as u64).fetch_add(1, Ordering::AcqRel);
 }
 
 /// A graph built by hand: fill, copy, kernel, function, event, in a row; and its nodes.
@@ -208,14 +205,16 @@ struct ByHand {
 }
 
 fn copy_params(to: &mut [u64; 4], from: CUdeviceptr) -> CUDA_MEMCPY3D {
-    // SAFETY: plain data for which zeros are good.
-    let mut copy: CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
-    copy.srcMemoryType = memory_type::DEVICE;
-    copy.srcDevice = from;
-    copy.dstMemoryType = memory_type::HOST;
-    copy.dstHost = to.as_mut_ptr().cast();
-    (copy.WidthInBytes, copy.Height, copy.Depth) = (32, 1, 1);
-    copy
+    CUDA_MEMCPY3D {
+        srcMemoryType: memory_type::DEVICE,
+        srcDevice: from,
+        dstMemoryType: memory_type::HOST,
+        dstHost: to.as_mut_ptr().cast(),
+        WidthInBytes: 32,
+        Height: 1,
+        Depth: 1,
+        ..Default::default()
+    }
 }
 
 fn by_hand() -> Box<ByHand> {

@@ -99,7 +99,7 @@ fn what_no_version_of_ptx_has_is_refused_when_it_is_loaded() {
 }
 
 #[test]
-fn a_verbose_log_tells_of_each_kernel_and_the_time_is_said() {
+fn a_verbose_log_lists_each_kernel_and_the_time_is_said() {
     let _alive = start();
     let mut log = [0u8; 200];
     let mut options = [

@@ -57,8 +57,7 @@ fn kernels_read_textures_and_surfaces() {
             dstY: row,
             WidthInBytes: 16,
             Height: 1,
-            // SAFETY: zero is a value of every field.
-            ..unsafe { std::mem::zeroed() }
+            ..Default::default()
         };
         cu!(cuMemcpy2D_v2(&copy)).unwrap();
     }
@@ -98,8 +97,7 @@ fn kernels_read_textures_and_surfaces() {
         dstHost: stored.as_mut_ptr().cast(),
         WidthInBytes: 16,
         Height: 1,
-        // SAFETY: zero is a value of every field.
-        ..unsafe { std::mem::zeroed() }
+        ..Default::default()
     };
     cu!(cuMemcpy2D_v2(&copy)).unwrap();
     assert_eq!(stored, [10.0, 11.0, 42.0, 13.0]);

@@ -1,5 +1,5 @@
 //! Activity file: all processes on the software GPU count their activity in it, so that another
-//! process can tell how busy the device is: `nvidia-smi`'s place is taken by a read of 40 bytes.
+//! process can see how busy the device is: `nvidia-smi`'s place is taken by a read of 40 bytes.
 //!
 //! Only the process whose turn it is writes, and never through a mapping: a file that any user may
 //! truncate must not be able to end us.

@@ -233,11 +233,7 @@ impl After {
                 thread.unpark();
             }
             for word in self.words.drain(..) {
-                // SAFETY: FUTEX_WAKE uses the address as a key only; should the page have gone
-                // meanwhile the call fails and nothing happens.
-                unsafe {
-                    libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
-                }
+                channel::wait::wake_at(word);
             }
             for line in self.lines.drain(..) {
                 device.log(&line);

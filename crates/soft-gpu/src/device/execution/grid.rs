@@ -182,7 +182,7 @@ pub(in crate::device) struct LastKernel {
     row: ProfileRow,
 }
 
-/// What tells kernels apart while they exist; another one may come to have it later.
+/// What distinguishes kernels while they exist; another one may come to have it later.
 fn identity(op: &KernelOp) -> usize {
     Arc::as_ptr(&op.kernel).addr()
 }

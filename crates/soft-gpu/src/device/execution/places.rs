@@ -77,7 +77,7 @@ impl SmUse {
 }
 
 /// Puts blocks on SMs of `open`, which ascend, `together` so many of them at a time and at most
-/// `most` times, as long as an SM `fits`. Tells `placed` of each where they are.
+/// `most` times, as long as an SM `fits`. Gives `placed` each with where they are.
 pub(in crate::device) fn fill(
     sms: &mut [SmUse],
     open: impl Iterator<Item = u32> + Clone,

@@ -17,7 +17,7 @@ pub(in crate::device) enum Stall {
     /// All blocks that came back since then, ns, did nothing but wait.
     Waits(u64),
     /// The line was written.
-    Told,
+    Reported,
 }
 
 impl Core {
@@ -27,7 +27,7 @@ impl Core {
         let limit_ns = self.stall_ns;
         let Some(grid) = self.grids.get_mut(key).filter(|_| limit_ns > 0) else { return };
         match (&grid.stall, wait) {
-            (Stall::Told, _) => {}
+            (Stall::Reported, _) => {}
             (_, None) => grid.stall = Stall::Moves,
             (Stall::Moves, Some(_)) => grid.stall = Stall::Waits(now),
             (Stall::Waits(since), Some(wait)) => {
@@ -36,7 +36,7 @@ impl Core {
                     return;
                 }
                 let line = describe(&grid.op.kernel.info().name, wait, waited_ns, grid.placed());
-                grid.stall = Stall::Told;
+                grid.stall = Stall::Reported;
                 self.after.say(line);
             }
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_only_waits_is_told_of_once() {
+    fn a_grid_that_only_waits_is_reported_once() {
         static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let said = || SAID.lock().unwrap().clone();
         let device = TestDevice::with(|settings| {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_is_asked_to_give_way_in_between_is_told_of_too() {
+    fn a_grid_that_is_asked_to_give_way_in_between_is_reported_too() {
         static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let said = || !SAID.lock().unwrap().is_empty();
         let device = TestDevice::with(|settings| {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_gets_somewhere_is_not_told_of() {
+    fn a_grid_that_gets_somewhere_is_not_reported() {
         static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let device = TestDevice::with(|settings| {
             settings.stall = Duration::from_millis(1);

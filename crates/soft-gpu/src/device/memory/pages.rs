@@ -1,10 +1,11 @@
 //! Pages: address space and memory from the operating system.
 
 use std::io;
-use std::ptr;
 
 use crate::device::limits::CHUNK_BYTES;
 use simt::runtime::init_tracking::{PATTERN_BYTES, pattern};
+
+const PRIVATE: i32 = libc::MAP_PRIVATE;
 
 /// What may be done with pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,8 @@ impl Protection {
 pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
     if wanted != 0
         && wanted.is_multiple_of(align)
-        && let Ok(address) = map_new(wanted, bytes, libc::MAP_FIXED_NOREPLACE, Protection::None)
+        && let Ok(address) =
+            map_new(wanted, bytes, PRIVATE | libc::MAP_FIXED_NOREPLACE, Protection::None)
     {
         if address == wanted {
             return Ok(address);
@@ -38,14 +40,14 @@ pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
         release(address, bytes);
     }
     let room = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
-    let start = map_new(0, room, 0, Protection::None)?;
+    let start = map_new(0, room, PRIVATE, Protection::None)?;
     let address = start.next_multiple_of(align);
     release(start, address - start);
     release(address + bytes, start + room - address - bytes);
     Ok(address)
 }
 
-/// Fills memory with what tells whether the host has written it: see [`simt::runtime::init_tracking::pattern`].
+/// Fills memory with what shows whether the host has written it: see [`simt::runtime::init_tracking::pattern`].
 ///
 /// # Safety
 /// All whole words of the range, and the word that its end is in, are writable memory that is not
@@ -86,18 +88,7 @@ pub fn keep_from_children(address: u64, bytes: u64) {
 
 /// Maps zeroed host memory that children of fork share.
 pub fn map_shared(bytes: u64) -> io::Result<u64> {
-    // SAFETY: a new mapping where the kernel finds room.
-    let at = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes as usize,
-            Protection::ReadWrite.bits(),
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
+    map_new(0, bytes, libc::MAP_SHARED, Protection::ReadWrite)
 }
 
 fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::Result<u64> {
@@ -107,7 +98,7 @@ fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::R
             wanted as *mut _,
             bytes as usize,
             protection.bits(),
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
+            libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
             -1,
             0,
         )

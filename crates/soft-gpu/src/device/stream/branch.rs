@@ -6,7 +6,6 @@
 //! it looks at its word once a tick.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::execution::core::Core;
 use crate::device::slab::Key;
@@ -50,16 +49,11 @@ impl Core {
     pub(in crate::device) fn start_branch(&mut self, key: Key<Stream>, mut branch: Branch) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let idle_loop = branch.seen.take() == Some(stream.works);
-        let attempt = match stream.tenant.copies.try_access() {
+        let attempt = match stream.tenant.copies.try_word(branch.address, 4) {
             _ if idle_loop => Attempt::Later,
             None => Attempt::Later,
-            Some(_) if !stream.tenant.copies.contains(branch.address, 4) => Attempt::Fault,
-            Some(_mapped) => {
-                // SAFETY: the word is the tenant's, aligned (see `new`), and mapped while
-                // `_mapped` lives; others only access it atomically or from outside Rust.
-                let word = unsafe { AtomicU32::from_ptr(branch.address as *mut u32) };
-                Attempt::Read(word.load(Ordering::Acquire))
-            }
+            Some(None) => Attempt::Fault,
+            Some(Some(word)) => Attempt::Read(word.load() as u32),
         };
         let word = match attempt {
             Attempt::Read(word) => word,

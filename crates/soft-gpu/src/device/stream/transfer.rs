@@ -301,14 +301,15 @@ unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: 
     debug_assert!(phase.is_multiple_of(u64::from(element)));
     let mut at = address;
     let end = address + bytes;
-    while at + 4 <= end {
-        // SAFETY: `at..at + 4` is inside of the range the caller vouches for.
-        unsafe { (at as *mut u32).write_unaligned(pattern) };
-        at += 4;
-    }
-    for (byte, at) in pattern.to_le_bytes().into_iter().zip(at..end) {
-        // SAFETY: `at` is inside of the range the caller vouches for.
-        unsafe { (at as *mut u8).write(byte) };
+    // SAFETY: all that is written lies in front of `end`, in the range the caller vouches for.
+    unsafe {
+        while at + 4 <= end {
+            (at as *mut u32).write_unaligned(pattern);
+            at += 4;
+        }
+        for (byte, at) in pattern.to_le_bytes().into_iter().zip(at..end) {
+            (at as *mut u8).write(byte);
+        }
     }
 }
 

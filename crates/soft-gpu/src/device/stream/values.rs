@@ -4,8 +4,6 @@
 //! a waiter can only poll, here it may sleep. A word that a stream waits for may be written by any
 //! process, so it is looked at whenever a word was written here and at every tick.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use crate::device::execution::core::Core;
 use crate::device::slab::Key;
 use crate::device::stream::{Head, Stream};
@@ -86,21 +84,11 @@ impl Core {
     ) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if write.wide { 8 } else { 4 };
-        let attempt = match stream.tenant.copies.try_access() {
+        let attempt = match stream.tenant.copies.try_word(write.address, bytes) {
             None => Attempt::Later,
-            Some(_) if !stream.tenant.copies.contains(write.address, bytes) => Attempt::Fault,
-            Some(_mapped) => {
-                // SAFETY: the word is the tenant's, aligned (checked when submitted), and mapped
-                // while `_mapped` lives; others only access it atomically or from outside Rust.
-                unsafe {
-                    if write.wide {
-                        AtomicU64::from_ptr(write.address as *mut u64)
-                            .store(write.value, Ordering::Release);
-                    } else {
-                        AtomicU32::from_ptr(write.address as *mut u32)
-                            .store(write.value as u32, Ordering::Release);
-                    }
-                }
+            Some(None) => Attempt::Fault,
+            Some(Some(word)) => {
+                word.store(write.value);
                 Attempt::Done
             }
         };
@@ -126,20 +114,11 @@ impl Core {
     pub(in crate::device) fn try_wait_value(&mut self, key: Key<Stream>, wait: &ValueWait) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if wait.wide { 8 } else { 4 };
-        let attempt = match stream.tenant.copies.try_access() {
+        let attempt = match stream.tenant.copies.try_word(wait.address, bytes) {
             None => Attempt::Later,
-            Some(_) if !stream.tenant.copies.contains(wait.address, bytes) => Attempt::Fault,
-            Some(_mapped) => {
-                // SAFETY: as in `try_write_value`.
-                let word = unsafe {
-                    if wait.wide {
-                        AtomicU64::from_ptr(wait.address as *mut u64).load(Ordering::Acquire)
-                    } else {
-                        AtomicU32::from_ptr(wait.address as *mut u32).load(Ordering::Acquire).into()
-                    }
-                };
-                if wait.met_by(word) { Attempt::Done } else { Attempt::Later }
-            }
+            Some(None) => Attempt::Fault,
+            Some(Some(word)) if wait.met_by(word.load()) => Attempt::Done,
+            Some(Some(_)) => Attempt::Later,
         };
         match attempt {
             Attempt::Done => true,

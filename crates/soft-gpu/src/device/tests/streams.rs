@@ -145,8 +145,7 @@ fn words_are_written_and_waited_for() {
     device.enqueue(second, Op::Marker).unwrap();
     device.synchronize_stream(second).unwrap();
     assert_eq!(device.query_stream(first), Err(Error::NOT_READY));
-    // SAFETY: the word lies in live device memory, which is memory of this process.
-    let host = unsafe { AtomicU32::from_ptr(word as *mut u32) };
+    let host = crate::testing::word32(word);
     assert_eq!(host.load(Ordering::Acquire), 2);
     // Written by the host: the ticker sees it.
     host.store(3, Ordering::Release);
@@ -206,8 +205,7 @@ fn threads_that_wait_for_kernels_do_what_those_wait_for() {
         let device = TestDevice::with(|settings| settings.threads = threads);
         let tenant = device.default_tenant();
         let word = device.allocate(tenant, 1, 64, 1, AllocationKind::Device).unwrap();
-        // SAFETY: the word lies in live device memory, which is memory of this process.
-        let at = move || unsafe { AtomicU32::from_ptr(word as *mut u32) };
+        let at = move || crate::testing::word32(word);
         let spins: Vec<_> = (0..threads).map(|_| device.stream()).collect();
         let other = device.stream();
         // What this thread submits from now on wakes no worker.

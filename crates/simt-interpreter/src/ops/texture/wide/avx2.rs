@@ -1,20 +1,22 @@
 //! Vectors of 8 lanes: AVX2 and FMA.
 
 use super::Wide;
+use crate::register_file::recast;
 use std::arch::x86_64::*;
 
+/// Says that the processor has them.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Avx2;
+pub(in super::super) struct Avx2(());
 
 /// Bits of the lanes' numbers.
 const BITS: [i32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 macro_rules! direct {
-    ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
+    ($($name:ident$(<$n:ident>)?($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
         #[inline(always)]
         #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
-        unsafe fn $name($($arg: $ty),*) -> $result {
-            // SAFETY: by the trait's contract.
+        fn $name$(<const $n: u32>)?(self, $($arg: $ty),*) -> $result {
+            // SAFETY: the processor has the features, as this value says.
             unsafe { $made }
         }
     )*};
@@ -24,18 +26,15 @@ impl Wide for Avx2 {
     const LANES: usize = 8;
     type I = __m256i;
     type F = __m256;
+    type Four = __m128i;
     type M = __m256i;
 
     direct! {
         int(x: i32) -> __m256i = _mm256_set1_epi32(x);
-        load(from: *const i32) -> __m256i = _mm256_loadu_si256(from.cast());
         ends(x: __m256i) -> (i32, i32) = {
             let last = _mm256_extracti128_si256::<1>(x);
             (_mm_cvtsi128_si32(_mm256_castsi256_si128(x)), _mm_extract_epi32::<3>(last))
         };
-        store(to: *mut i32, x: __m256i) -> () = _mm256_storeu_si256(to.cast(), x);
-        store_some(to: *mut u32, m: __m256i, x: __m256i) -> () =
-            _mm256_maskstore_epi32(to.cast(), m, x);
         add(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
         sub(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
         mul(a: __m256i, b: __m256i) -> __m256i = _mm256_mullo_epi32(a, b);
@@ -62,7 +61,7 @@ impl Wide for Avx2 {
         // Twice as many steps, cut off, and one more.
         weight(a: __m256) -> __m256 = {
             let halves = _mm256_cvttps_epi32(_mm256_mul_ps(a, _mm256_set1_ps(512.0)));
-            let steps = Self::shr::<1>(_mm256_add_epi32(halves, _mm256_set1_epi32(1)));
+            let steps = _mm256_srli_epi32::<1>(_mm256_add_epi32(halves, _mm256_set1_epi32(1)));
             _mm256_mul_ps(_mm256_cvtepi32_ps(steps), _mm256_set1_ps(1.0 / 256.0))
         };
         less(a: __m256, b: __m256) -> __m256i =
@@ -78,7 +77,7 @@ impl Wide for Avx2 {
         to_float(a: __m256i) -> __m256 = _mm256_cvtepi32_ps(a);
         to_int(a: __m256) -> __m256i = _mm256_cvttps_epi32(a);
         mask(bits: u32) -> __m256i = {
-            let lanes = Self::load(BITS.as_ptr());
+            let lanes = _mm256_loadu_si256(BITS.as_ptr().cast());
             _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), lanes), lanes)
         };
         bits(m: __m256i) -> u32 = _mm256_movemask_ps(_mm256_castsi256_ps(m)) as u32;
@@ -89,36 +88,7 @@ impl Wide for Avx2 {
         keep(m: __m256i, a: __m256i) -> __m256i = _mm256_and_si256(m, a);
         choose_of_one(words: __m256i, numbers: __m256i) -> __m256i =
             _mm256_permutevar8x32_epi32(words, numbers);
-    }
-
-    #[inline(always)]
-    unsafe fn shl<const N: u32>(a: __m256i) -> __m256i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm256_sll_epi32(a, _mm_cvtsi32_si128(N as i32)) }
-    }
-
-    #[inline(always)]
-    unsafe fn shr<const N: u32>(a: __m256i) -> __m256i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm256_srl_epi32(a, _mm_cvtsi32_si128(N as i32)) }
-    }
-
-    #[inline(always)]
-    unsafe fn sar<const N: u32>(a: __m256i) -> __m256i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm256_sra_epi32(a, _mm_cvtsi32_si128(N as i32)) }
-    }
-
-    #[inline(always)]
-    unsafe fn half(a: __m256i) -> __m256 {
-        // SAFETY: by the trait's contract.
-        unsafe { super::super::texels::half_exactly::<Self>(a) }
-    }
-
-    #[inline(always)]
-    unsafe fn choose(words: [__m256i; 2], numbers: __m256i) -> __m256i {
-        // SAFETY: by the trait's contract.
-        unsafe {
+        choose(words: [__m256i; 2], numbers: __m256i) -> __m256i = {
             let [low, high] = words.map(|words| _mm256_permutevar8x32_epi32(words, numbers));
             // The bit that is worth 8 decides.
             let upper = _mm256_slli_epi32::<28>(numbers);
@@ -128,55 +98,72 @@ impl Wide for Avx2 {
                 _mm256_castsi256_ps(upper),
             );
             _mm256_castps_si256(picked)
-        }
+        };
+        shl<N>(a: __m256i) -> __m256i = _mm256_sll_epi32(a, _mm_cvtsi32_si128(N as i32));
+        shr<N>(a: __m256i) -> __m256i = _mm256_srl_epi32(a, _mm_cvtsi32_si128(N as i32));
+        sar<N>(a: __m256i) -> __m256i = _mm256_sra_epi32(a, _mm_cvtsi32_si128(N as i32));
     }
 
     #[inline(always)]
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> __m256i {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let word = |i: usize| {
-                let at = base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
-                _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
-            };
-            let half = |i: usize| {
-                let low = _mm_unpacklo_epi32(word(i), word(i + 1));
-                _mm_unpacklo_epi64(low, _mm_unpacklo_epi32(word(i + 2), word(i + 3)))
-            };
-            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(half(0)), half(4))
-        }
+    fn half(self, a: __m256i) -> __m256 {
+        super::super::texels::half_exactly(self, a)
     }
 
     #[inline(always)]
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [__m256i; 2] {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let at = |i: usize| base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
-            let two = |i: usize| {
-                let low = _mm_loadl_epi64(at(i).cast());
-                _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), at(i + 1).cast()))
-            };
-            // Lanes 0, 1, 4, 5 and 2, 3, 6, 7, so that picked words are in order.
-            let a = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(two(0)), two(4));
-            let b = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(two(2)), two(6));
+    unsafe fn new() -> Self {
+        Self(())
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut u32, m: __m256i, x: __m256i) {
+        // SAFETY: by contract.
+        unsafe { _mm256_maskstore_epi32(to.cast(), m, x) }
+    }
+
+    #[inline(always)]
+    fn lanes(self, x: __m256i) -> [i32; 16] {
+        recast([recast::<_, [i32; 8]>(x), [0; 8]])
+    }
+
+    #[inline(always)]
+    fn of_words(self, word: impl Fn(usize) -> i32) -> __m256i {
+        let half = |i: usize| self.quarter([0, 1, 2, 3].map(|lane| word(i + lane)));
+        self.joined(half(0), half(4))
+    }
+
+    #[inline(always)]
+    fn of_pairs(self, pair: impl Fn(usize) -> u64) -> [__m256i; 2] {
+        let two = |i: usize| self.two([pair(i), pair(i + 1)]);
+        // Lanes 0, 1, 4, 5 and 2, 3, 6, 7, so that picked words are in order.
+        self.separated(self.joined(two(0), two(4)), self.joined(two(2), two(6)))
+    }
+
+    #[inline(always)]
+    fn of_fours(self, texel: impl Fn(usize) -> __m128i) -> [__m256i; 4] {
+        // Half h of part j is lane 4 h + j's, so that transposed halves are in order.
+        let part = |j: usize| self.joined(texel(j), texel(4 + j));
+        self.transposed([part(0), part(1), part(2), part(3)])
+    }
+}
+
+impl Avx2 {
+    direct! {
+        quarter(words: [i32; 4]) -> __m128i = {
+            let [a, b, c, d] = words.map(|word| _mm_cvtsi32_si128(word));
+            _mm_unpacklo_epi64(_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d))
+        };
+        two(pairs: [u64; 2]) -> __m128i = _mm_set_epi64x(pairs[1] as i64, pairs[0] as i64);
+        joined(low: __m128i, high: __m128i) -> __m256i =
+            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+        // The even words of both, and the odd ones.
+        separated(a: __m256i, b: __m256i) -> [__m256i; 2] = {
             let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
-            [_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xdd>(a, b)]
-                .map(|words| _mm256_castps_si256(words))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn gather_four(base: *const u8, index: *const i32) -> [__m256i; 4] {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let texel = |i: usize| {
-                _mm_loadu_si128(base.wrapping_offset(index.add(i).read() as isize * 16).cast())
-            };
-            // Half h of part j is lane 4 h + j's, so that transposed halves are in order.
-            let part = |j: usize| {
-                _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(texel(j)), texel(4 + j))
-            };
-            let [a, b, c, d] = [part(0), part(1), part(2), part(3)];
+            let even = _mm256_castps_si256(_mm256_shuffle_ps::<0x88>(a, b));
+            [even, _mm256_castps_si256(_mm256_shuffle_ps::<0xdd>(a, b))]
+        };
+        // Within halves, four vectors' words in place of a vector's.
+        transposed(v: [__m256i; 4]) -> [__m256i; 4] = {
+            let [a, b, c, d] = v;
             let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
             let (ef, gh) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
             [
@@ -185,6 +172,6 @@ impl Wide for Avx2 {
                 _mm256_unpacklo_epi64(ef, gh),
                 _mm256_unpackhi_epi64(ef, gh),
             ]
-        }
+        };
     }
 }

@@ -1,55 +1,22 @@
 //! Vectors of 16 lanes: AVX-512 F, BW, DQ, VL.
 
 use super::Wide;
+use crate::register_file::recast;
 use std::arch::x86_64::*;
 
+/// Says that the processor has them.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Avx512;
-
-/// 8 bytes of each of two lanes.
-#[inline(always)]
-unsafe fn two(a: *const u8, b: *const u8) -> __m128i {
-    // SAFETY: by the trait's contract both can be read.
-    unsafe {
-        let low = _mm_loadl_epi64(a.cast());
-        _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), b.cast()))
-    }
-}
-
-/// 4 bytes of each of four lanes.
-#[inline(always)]
-unsafe fn four<const SCALE: usize>(base: *const u8, index: *const i32) -> __m128i {
-    // SAFETY: by the trait's contract each can be read.
-    unsafe {
-        let word = |i: usize| {
-            let at = base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
-            _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
-        };
-        let low = _mm_unpacklo_epi32(word(0), word(1));
-        _mm_unpacklo_epi64(low, _mm_unpacklo_epi32(word(2), word(3)))
-    }
-}
-
-/// Four quarters, the first lowest.
-#[inline(always)]
-unsafe fn joined(q: [__m128i; 4]) -> __m512i {
-    // SAFETY: by the trait's contract.
-    unsafe {
-        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[0]), q[1]);
-        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[2]), q[3]);
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
-    }
-}
+pub(in super::super) struct Avx512(());
 
 const EVEN: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
 const ODD: [i32; 16] = [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31];
 
 macro_rules! direct {
-    ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
+    ($($name:ident$(<$n:ident>)?($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
         #[inline(always)]
         #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
-        unsafe fn $name($($arg: $ty),*) -> $result {
-            // SAFETY: by the trait's contract.
+        fn $name$(<const $n: u32>)?(self, $($arg: $ty),*) -> $result {
+            // SAFETY: the processor has the features, as this value says.
             unsafe { $made }
         }
     )*};
@@ -59,18 +26,15 @@ impl Wide for Avx512 {
     const LANES: usize = 16;
     type I = __m512i;
     type F = __m512;
+    type Four = __m128i;
     type M = __mmask16;
 
     direct! {
         int(x: i32) -> __m512i = _mm512_set1_epi32(x);
-        load(from: *const i32) -> __m512i = _mm512_loadu_si512(from.cast());
         ends(x: __m512i) -> (i32, i32) = {
             let last = _mm512_extracti32x4_epi32::<3>(x);
             (_mm_cvtsi128_si32(_mm512_castsi512_si128(x)), _mm_extract_epi32::<3>(last))
         };
-        store(to: *mut i32, x: __m512i) -> () = _mm512_storeu_si512(to.cast(), x);
-        store_some(to: *mut u32, m: u16, x: __m512i) -> () =
-            _mm512_mask_storeu_epi32(to.cast(), m, x);
         add(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
         sub(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
         mul(a: __m512i, b: __m512i) -> __m512i = _mm512_mullo_epi32(a, b);
@@ -120,58 +84,65 @@ impl Wide for Avx512 {
             _mm512_permutex2var_epi32(words[0], numbers, words[1]);
         choose_of_one(words: __m512i, numbers: __m512i) -> __m512i =
             _mm512_permutexvar_epi32(numbers, words);
+        shl<N>(a: __m512i) -> __m512i = _mm512_slli_epi32::<N>(a);
+        shr<N>(a: __m512i) -> __m512i = _mm512_srli_epi32::<N>(a);
+        sar<N>(a: __m512i) -> __m512i = _mm512_srai_epi32::<N>(a);
     }
 
     #[inline(always)]
-    unsafe fn shl<const N: u32>(a: __m512i) -> __m512i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm512_slli_epi32::<N>(a) }
+    unsafe fn new() -> Self {
+        Self(())
     }
 
     #[inline(always)]
-    unsafe fn shr<const N: u32>(a: __m512i) -> __m512i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm512_srli_epi32::<N>(a) }
+    unsafe fn store_some(self, to: *mut u32, m: u16, x: __m512i) {
+        // SAFETY: by contract.
+        unsafe { _mm512_mask_storeu_epi32(to.cast(), m, x) }
     }
 
     #[inline(always)]
-    unsafe fn sar<const N: u32>(a: __m512i) -> __m512i {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm512_srai_epi32::<N>(a) }
+    fn lanes(self, x: __m512i) -> [i32; 16] {
+        recast(x)
     }
 
     #[inline(always)]
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> __m512i {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let quarter = |i: usize| four::<SCALE>(base, index.add(4 * i));
-            joined([quarter(0), quarter(1), quarter(2), quarter(3)])
-        }
+    fn of_words(self, word: impl Fn(usize) -> i32) -> __m512i {
+        let quarter = |i: usize| self.quarter([0, 1, 2, 3].map(|lane| word(i + lane)));
+        self.joined([quarter(0), quarter(4), quarter(8), quarter(12)])
     }
 
     #[inline(always)]
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [__m512i; 2] {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let at = |i: usize| base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
-            let pair = |i: usize| two(at(2 * i), at(2 * i + 1));
-            let low = joined([pair(0), pair(1), pair(2), pair(3)]);
-            let high = joined([pair(4), pair(5), pair(6), pair(7)]);
-            let (even, odd) = (Self::load(EVEN.as_ptr()), Self::load(ODD.as_ptr()));
-            [Self::choose([low, high], even), Self::choose([low, high], odd)]
-        }
+    fn of_pairs(self, pair: impl Fn(usize) -> u64) -> [__m512i; 2] {
+        let pair = |i: usize| self.two([pair(2 * i), pair(2 * i + 1)]);
+        let low = self.joined([pair(0), pair(1), pair(2), pair(3)]);
+        let high = self.joined([pair(4), pair(5), pair(6), pair(7)]);
+        [EVEN, ODD].map(|numbers| self.choose([low, high], recast(numbers)))
     }
 
     #[inline(always)]
-    unsafe fn gather_four(base: *const u8, index: *const i32) -> [__m512i; 4] {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            let texel = |i: usize| {
-                _mm_loadu_si128(base.wrapping_offset(index.add(i).read() as isize * 16).cast())
-            };
-            // Quarter q of part j is lane 4 q + j's, so that transposed quarters are in order.
-            let part = |j: usize| joined([texel(j), texel(4 + j), texel(8 + j), texel(12 + j)]);
-            let [a, b, c, d] = [part(0), part(1), part(2), part(3)];
+    fn of_fours(self, texel: impl Fn(usize) -> __m128i) -> [__m512i; 4] {
+        // Quarter q of part j is lane 4 q + j's, so that transposed quarters are in order.
+        let part = |j: usize| self.joined([texel(j), texel(4 + j), texel(8 + j), texel(12 + j)]);
+        self.transposed([part(0), part(1), part(2), part(3)])
+    }
+}
+
+impl Avx512 {
+    direct! {
+        quarter(words: [i32; 4]) -> __m128i = {
+            let [a, b, c, d] = words.map(|word| _mm_cvtsi32_si128(word));
+            _mm_unpacklo_epi64(_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d))
+        };
+        two(pairs: [u64; 2]) -> __m128i = _mm_set_epi64x(pairs[1] as i64, pairs[0] as i64);
+        // Four quarters, the first lowest.
+        joined(q: [__m128i; 4]) -> __m512i = {
+            let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[0]), q[1]);
+            let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[2]), q[3]);
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        };
+        // Within quarters, four vectors' words in place of a vector's.
+        transposed(v: [__m512i; 4]) -> [__m512i; 4] = {
+            let [a, b, c, d] = v;
             let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
             let (ef, gh) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
             [
@@ -180,6 +151,6 @@ impl Wide for Avx512 {
                 _mm512_unpacklo_epi64(ef, gh),
                 _mm512_unpackhi_epi64(ef, gh),
             ]
-        }
+        };
     }
 }

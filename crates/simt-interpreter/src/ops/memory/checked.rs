@@ -10,17 +10,21 @@ use std::ops::Range;
 pub(crate) struct Checked {
     at: *mut u8,
     bytes: usize,
-    writable: bool,
+    /// How many of them may be written: all or none. Whole words are copied faster than they are written in parts
+    /// and read back.
+    writable_bytes: usize,
 }
 
 impl Checked {
     /// No memory.
-    pub(crate) const NONE: Self = Self { at: std::ptr::dangling_mut(), bytes: 0, writable: true };
+    pub(crate) const NONE: Self =
+        Self { at: std::ptr::dangling_mut(), bytes: 0, writable_bytes: 0 };
 
     /// # Safety
     /// The memory can be read and, if `writable`, be written until the instruction ends.
     pub(super) unsafe fn new(at: *mut u8, bytes: u64, writable: bool) -> Self {
-        Self { at, bytes: bytes as usize, writable }
+        let bytes = bytes as usize;
+        Self { at, bytes, writable_bytes: if writable { bytes } else { 0 } }
     }
 
     /// Where it is.
@@ -32,7 +36,8 @@ impl Checked {
     #[inline(always)]
     pub(crate) fn part(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.bytes, "of {} bytes", self.bytes);
-        Self { at: self.at.wrapping_add(range.start), bytes: range.len(), ..self }
+        let writable_bytes = self.writable_bytes.min(range.len());
+        Self { at: self.at.wrapping_add(range.start), bytes: range.len(), writable_bytes }
     }
 
     /// Its first bytes.
@@ -51,16 +56,23 @@ impl Checked {
         unsafe { std::ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), self.bytes) }
     }
 
+    /// The `i`-th word of 8 bytes. It takes a reference as what is copied is stored and read back first, which a
+    /// read of an object for each warp would wait for.
+    #[inline(always)]
+    pub(crate) fn word(&self, i: usize) -> u64 {
+        assert!(8 * i + 8 <= self.bytes);
+        // SAFETY: the memory was checked.
+        unsafe { self.at.cast::<u64>().add(i).read_unaligned() }
+    }
+
     /// True if these bytes are there, whole words, without a call and without a copy.
     #[inline(always)]
-    pub(crate) fn holds_words(self, bytes: &[u8]) -> bool {
+    pub(crate) fn holds_words(&self, bytes: &[u8]) -> bool {
         let words = bytes.as_chunks::<8>().0;
         assert!(8 * words.len() <= self.bytes);
         let mut apart = 0;
         for (i, word) in words.iter().enumerate() {
-            // SAFETY: the memory was checked.
-            let there = unsafe { self.at.cast::<u64>().add(i).read_unaligned() };
-            apart |= u64::from_ne_bytes(*word) ^ there;
+            apart |= u64::from_ne_bytes(*word) ^ self.word(i);
         }
         apart == 0
     }
@@ -68,7 +80,12 @@ impl Checked {
     /// Writes all of it, from the start of `from`.
     #[inline(always)]
     pub(crate) fn copy_from(self, from: &[u8]) {
-        assert!(self.writable && self.bytes <= from.len(), "{} of {}", from.len(), self.bytes);
+        assert!(
+            self.bytes == self.writable_bytes && self.bytes <= from.len(),
+            "{} of {}",
+            from.len(),
+            self.bytes
+        );
         // SAFETY: the memory was checked for writing, and `from` has as much.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at, self.bytes) }
     }
@@ -76,7 +93,12 @@ impl Checked {
     /// Writes all of it from other memory, which may overlap.
     #[inline(always)]
     pub(crate) fn copy(self, from: Self) {
-        assert!(self.writable && self.bytes <= from.bytes, "{} of {}", from.bytes, self.bytes);
+        assert!(
+            self.bytes == self.writable_bytes && self.bytes <= from.bytes,
+            "{} of {}",
+            from.bytes,
+            self.bytes
+        );
         // SAFETY: both were checked, and `from` has as much.
         unsafe { std::ptr::copy(from.at, self.at, self.bytes) }
     }
@@ -84,8 +106,8 @@ impl Checked {
     /// True if a `T` of a value's own size can be updated in place: as large, aligned and writable.
     #[inline(always)]
     pub(crate) fn holds<T>(self) -> bool {
-        self.writable
-            && self.bytes == size_of::<T>()
+        self.bytes == size_of::<T>()
+            && self.writable_bytes == self.bytes
             && self.at as usize & (size_of::<T>() - 1) == 0
     }
 

@@ -23,6 +23,7 @@ use simt::kernel::WARP_LANES;
 use simt::runtime::texture::AddressMode;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 /// Rows that neighbours of a point lie in, at most.
 const ROWS_MAX: usize = 4;
@@ -93,21 +94,21 @@ impl Footprint {
 
 /// Room for a channel of all lanes of a warp: a register, or an array.
 #[derive(Clone, Copy)]
-pub(super) struct Channel<'a>(*mut u32, PhantomData<&'a mut [u32; WARP_LANES]>);
+pub(super) struct Channel<'a>(NonNull<u32>, PhantomData<&'a mut [u32; WARP_LANES]>);
 
 impl<'a> Channel<'a> {
-    pub(super) fn of_register(registers: Registers, at: Operand) -> Self {
-        Self(registers.pointer(at), PhantomData)
+    pub(super) fn of_register(registers: Registers, at: Operand) -> Option<Self> {
+        NonNull::new(registers.pointer(at)).map(|lanes| Self(lanes, PhantomData))
     }
 
     pub(super) fn of(lanes: &'a mut [u32; WARP_LANES]) -> Self {
-        Self(lanes.as_mut_ptr(), PhantomData)
+        Self(NonNull::from(lanes).cast(), PhantomData)
     }
 
     /// Writes one lane.
     pub(super) fn set(self, lane: u32, value: u32) {
         // SAFETY: there is room for a warp's lanes.
-        unsafe { self.0.add(lane as usize % WARP_LANES).write_unaligned(value) }
+        unsafe { self.0.as_ptr().add(lane as usize % WARP_LANES).write_unaligned(value) }
     }
 
     /// Writes the lanes of `m` of the vector that starts at a lane. What is stored under a mask is not
@@ -117,7 +118,7 @@ impl<'a> Channel<'a> {
         debug_assert!(first + W::LANES <= WARP_LANES);
         // SAFETY: there is room for a warp's lanes, and vectors start at multiples of their lanes.
         unsafe {
-            let to = self.0.add(first % WARP_LANES);
+            let to = self.0.as_ptr().add(first % WARP_LANES);
             match m == (1 << W::LANES) - 1 {
                 true => w.store(to.cast(), x),
                 false => w.store_some(to, w.mask(m), x),

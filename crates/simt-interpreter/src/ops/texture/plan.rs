@@ -216,7 +216,7 @@ impl Object for Checked {
 
     #[inline(always)]
     fn base(&self) -> u64 {
-        u64::from_ne_bytes(self.part(8..16).read())
+        self.word(1)
     }
 
     fn copy(&self) -> Bytes {
@@ -224,9 +224,9 @@ impl Object for Checked {
     }
 }
 
-impl Object for &Bytes {
+impl Object for Bytes {
     fn is(&self, kept: &Bytes) -> bool {
-        *self == kept
+        self == kept
     }
 
     fn base(&self) -> u64 {
@@ -234,7 +234,7 @@ impl Object for &Bytes {
     }
 
     fn copy(&self) -> Bytes {
-        **self
+        *self
     }
 }
 
@@ -259,15 +259,14 @@ thread_local! {
 /// if there is none, or the object is none.
 pub(super) fn with<R>(
     target: Target,
-    object: impl Object,
+    object: &impl Object,
     encoded: i64,
     level: u8,
-    f: impl FnOnce(&Plan) -> R,
+    mut f: impl FnMut(&Plan) -> R,
 ) -> Option<R> {
     // By where the texels are, and what else distinguishes plans that are used together.
     let mix = object.base() >> 8;
     let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
-    let mut f = Some(f);
     let cached = PLANS.try_with(|plans| {
         let slot = &mut plans.borrow_mut()[mix as usize % KEPT];
         let found = slot.as_ref().is_some_and(|kept| {
@@ -277,11 +276,11 @@ pub(super) fn with<R>(
         if !found {
             *slot = Some(kept(target, object.copy(), encoded, level));
         }
-        slot.as_ref()?.plan.as_ref().map(f.take()?)
+        slot.as_ref()?.plan.as_ref().map(&mut f)
     });
     cached.unwrap_or_else(|_| {
         // The thread runs exit's handlers: its plans are gone.
-        kept(target, object.copy(), encoded, level).plan.as_ref().map(f.take()?)
+        kept(target, object.copy(), encoded, level).plan.as_ref().map(&mut f)
     })
 }
 

@@ -72,7 +72,7 @@ fn group(
         let plan = plan.readable(machine, ins)?;
         Some((false, if run { plan.run(&request) } else { 0 }))
     };
-    let (levels, left) = plan::with(target, object, ins.imm, 0, of_one)??;
+    let (levels, left) = plan::with(target, &object, ins.imm, 0, of_one)??;
     if !levels {
         return Some(left);
     }
@@ -87,7 +87,7 @@ fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, mask: u32) -> 
         // Of axes that it does not have, an operand that is not read.
         axes: [0, 1, 2].map(|axis| ins.a[shape.first + axis]),
         layer: (shape.first == 2).then_some(ins.a[1]),
-        to: [0, 1, 2, 3].map(|i| super::is_wanted(ins, i).then(|| result(i))),
+        to: [0, 1, 2, 3].map(|i| result(i).filter(|_| super::is_wanted(ins, i))),
         mask,
     }
 }

@@ -105,7 +105,7 @@ impl Compiler<'_> {
             self.known(inst, mem, form);
             return true;
         }
-        !inst.uniform && self.varying(inst, mem)
+        !inst.uniform && (self.store_results(inst, mem) || self.varying(inst, mem))
     }
 
     /// An access as code sees it, if lanes that name one place mean one place; `None` if there is

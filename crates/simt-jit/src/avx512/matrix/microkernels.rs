@@ -48,6 +48,8 @@ pub(crate) enum Routine {
     Subnormal(Engine),
     /// Loads eight rows of 16 bytes (`tiles`).
     LoadRows(RowLoad),
+    /// Stores half of the lines of a product's results (`results`).
+    StoreLines,
     /// What there is with AVX2 (`avx2::tensor`).
     Eights(Eights),
 }
@@ -110,6 +112,7 @@ impl Compiler<'_> {
                 Routine::AddBoth(engine, group) => self.add_both(engine, group),
                 Routine::Subnormal(engine) => self.find_subnormal(engine),
                 Routine::LoadRows(load) => self.load_rows(load),
+                Routine::StoreLines => self.store_four_lines(),
                 Routine::Eights(routine) => self.eights(routine),
             }
             self.a.op(Code::Retnq, &[]);

@@ -17,6 +17,7 @@ mod microkernels;
 mod operand_packing;
 mod packed_cache;
 mod sparse;
+pub(crate) mod store_accumulator;
 
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::matrix::microkernels::MovedSums;

@@ -24,12 +24,21 @@ impl Compiler<'_> {
     ) {
         let some = self.masked || inst.guard.is_some();
         let narrow = is_narrow(mem.access);
-        // Gathers take as long for a few lanes as for all, and are worth less of a look.
-        if let Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..))) = address
-            && !mem.write
-            && (!some || narrow)
+        match address {
+            Address::Local(_) => {}
+            // Gathers take as long for a few lanes as for all, and are worth less of a look.
+            Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..)))
+                if !mem.write && (!some || narrow) =>
+            {
+                self.same_for_all(inst, mem, lanes, back);
+            }
+            _ if some && !narrow => self.one_lane(inst, mem, address, back),
+            _ => {}
+        }
+        if let (Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..))), true) =
+            (address, some)
         {
-            self.same_for_all(inst, mem, lanes, back);
+            self.neighbours(inst, mem, lanes, back);
         }
         if narrow {
             return self.narrow_lanes(inst, mem, address, back);

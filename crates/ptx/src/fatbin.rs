@@ -191,7 +191,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Bytes of output after which the decoder of a zstd frame hands over what it has.
+/// Bytes of output after which the decoder of a zstd frame passes on what it has.
 const ZSTD_STEP_BYTES: usize = 1 << 20;
 /// A decoder whose last payload was larger is not kept: it has a buffer of about that size.
 const KEPT_DECODER_BYTES_MAX: usize = 32 << 20;

@@ -87,11 +87,6 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// much longer: 16 programs that wait for a device for 3 ms a step look 100 times else, of which each takes 3 us
 /// from one that works.
 const OVERSUBSCRIBED_FACTOR: u32 = 4;
-/// There a back-off is so much larger a part of the wait so far. Of 16 programs of BERT on 16 cores each waits for 1 to
-/// 2 ms a step, and looks 10 times in place of 40: 5 % more steps.
-const OVERSUBSCRIBED_PART_FACTOR: u32 = 16;
-/// And a wait whose end is expected sleeps this part of the time until then at once.
-const OVERSUBSCRIBED_EARLY_PART: u32 = 4;
 
 /// Among so many a consumer that coalesces records spins this much shorter: it finds several after each poll sleep,
 /// so that the next one is not there at once.
@@ -128,8 +123,6 @@ pub struct SpinPolicy {
     pub back_off_min: Duration,
     /// The longest one.
     pub back_off_max: Duration,
-    /// Before the end that is expected: which part of the time until then a back-off takes at least.
-    pub early_part: u32,
     /// Whether it spins about when the last wait ended, too.
     pub keeps_time: bool,
     /// Shortest wait whose prediction a consumer keeps.
@@ -154,7 +147,6 @@ impl SpinPolicy {
         back_off_part: BACK_OFF_PART,
         back_off_min: BACK_OFF_MIN,
         back_off_max: BACK_OFF_MAX,
-        early_part: u32::MAX,
         keeps_time: false,
         predicted_min: RHYTHM_MIN,
         busy_polling: Duration::ZERO,
@@ -180,7 +172,6 @@ impl SpinPolicy {
             back_off_part: BACK_OFF_PART,
             back_off_min: BACK_OFF_MIN,
             back_off_max: BACK_OFF_MAX,
-            early_part: u32::MAX,
             keeps_time: spin_us > 0,
             predicted_min: RHYTHM_MIN,
             busy_polling: Duration::ZERO,
@@ -196,10 +187,9 @@ impl SpinPolicy {
         }
         Self {
             spin: self.spin / OVERSUBSCRIBED_FACTOR,
-            back_off_part: self.back_off_part / OVERSUBSCRIBED_PART_FACTOR,
+            back_off_part: self.back_off_part / OVERSUBSCRIBED_FACTOR,
             back_off_min: self.back_off_min * OVERSUBSCRIBED_FACTOR,
             back_off_max: self.back_off_max * OVERSUBSCRIBED_FACTOR,
-            early_part: OVERSUBSCRIBED_EARLY_PART,
             ..self
         }
     }
@@ -271,7 +261,7 @@ impl SpinPolicy {
             WaitPrediction::new(if self.keeps_time { expected } else { Duration::ZERO });
         match prediction.phase(waited) {
             Phase::Due => Duration::ZERO,
-            Phase::Early(left) => long.max(left / self.early_part).min(left),
+            Phase::Early(left) => long.min(left),
             Phase::Late => long,
         }
     }
@@ -614,13 +604,9 @@ mod tests {
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).back_off, Duration::ZERO);
         let oversubscribed = SpinPolicy::new(8, Some("80")).oversubscribed();
-        let backs_off = [us(100), us(1600), us(64_000)]
+        let backs_off = [us(100), us(6400), us(64_000)]
             .map(|waited| oversubscribed.back_off_after(waited, us(0)));
         assert_eq!(backs_off, [us(20), us(100), us(200)]);
-        // A quarter of the time until the end that is expected.
-        let early =
-            [us(100), us(1600)].map(|waited| oversubscribed.back_off_after(waited, us(1700)));
-        assert_eq!(early, [us(1665 - 100) / 4, us(65)]);
         assert_eq!((oversubscribed.spin, oversubscribed.poll_after), (us(20), POLL_AFTER));
         let consumer = SpinPolicy::new(8, Some("80")).oversubscribed_consumer();
         assert_eq!(

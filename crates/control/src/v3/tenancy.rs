@@ -10,6 +10,7 @@ use super::membership::Membership;
 use super::name::DEFAULT_NAMESPACE;
 use super::named::{Named, NamedRecord};
 use super::partitions::{Partitions, PartitionsRecord};
+use crate::process::has_ended;
 use crate::settings::Settings;
 use channel::message::{self, Devices, MemoryGroup, RequestedLimits};
 use recovery::servers::{ClientProcess, ServerKey};
@@ -263,6 +264,10 @@ impl Tenancy {
             servers.flat_map(|pid| self.named.clients_in(pid, namespace)).collect();
         // One that comes again is there already.
         clients.remove(&process.pid);
+        // What has ended is no client, though its server has not noticed it yet.
+        if clients.len() >= most as usize {
+            clients.retain(|pid| !has_ended(*pid));
+        }
         match clients.len() >= most as usize {
             true => Err(Refusal::NamespaceFull(format!(
                 "namespace '{namespace}' has {} of its {most} clients on this device",

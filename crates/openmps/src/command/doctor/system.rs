@@ -21,6 +21,7 @@ pub(super) fn findings() -> Vec<Finding> {
     findings.extend(shared_memory());
     findings.extend(descriptors());
     findings.extend(addresses());
+    findings.extend(getrlimit(Resource::Fsize).current.map(file_sizes));
     findings.push(userfaultfd());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let waits = if cores < 4 { ", so waiting programs sleep instead of spinning" } else { "" };
@@ -236,6 +237,23 @@ fn addresses() -> Option<Finding> {
     ))
 }
 
+/// Says that files are limited to `bytes`: memory that a program shares with its server counts as a file.
+fn file_sizes(bytes: u64) -> Finding {
+    let (topic, text) = ("limits", format!("{} MiB a file", bytes >> 20));
+    match bytes < SHARED_BYTES_WANTED {
+        true => Finding::problem(
+            topic,
+            text,
+            "programs cannot be clients of a daemon: ulimit -f unlimited",
+        ),
+        false => Finding::warning(
+            topic,
+            text,
+            "a program's pinned or managed memory cannot be larger in one piece: ulimit -f unlimited",
+        ),
+    }
+}
+
 fn userfaultfd() -> Finding {
     registered_memory(open(Protects::Private).is_some(), open(Protects::Shared).is_some())
 }
@@ -287,6 +305,13 @@ mod tests {
         assert!(!is_private_tmp(whole) && !is_private_tmp("") && !is_private_tmp("nonsense"));
         let of_job = format!("{whole}41 30 0:21 /var/slurm/7/.7 /tmp rw - ext4 /dev/vda rw\n");
         assert!(is_private_tmp(&of_job));
+    }
+
+    #[test]
+    fn a_limit_of_files_is_a_problem_where_no_client_can_be() {
+        let (small, large) = (file_sizes(1 << 20), file_sizes(100 << 20));
+        assert!(small.severity == Severity::Problem && large.severity == Severity::Warning);
+        assert!(small.text.contains("1 MiB") && large.text.contains("100 MiB"));
     }
 
     #[test]

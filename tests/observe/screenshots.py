@@ -113,7 +113,8 @@ def picture(text, columns, lines):
 
 
 def take_top(scene, output, keys, name):
-    session = f"openmps-top-{scene.directory.name}"
+    # Of each picture its own: tmux's server of the one before may still be ending.
+    session = f"openmps-{name}-{scene.directory.name}"
     tmux = lambda *words: subprocess.run(["tmux", "-L", session, *words], check=True, text=True, capture_output=True)
     tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(LINES), "-e", "TERM=xterm-256color",
          "-e", f"CUDA_MPS_PIPE_DIRECTORY={scene.directory}/pipe", f"{scene.dist}/bin/openmps top")

@@ -315,7 +315,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("options", &["access"]),
             layer("report", &["faults", "status"]),
             // Protocol 3: what the daemon asks of it, and in a folder of it what the daemon does with it.
-            layer("v3", &["directory", "error", "log", "process", "settings"]),
+            layer("v3", &["directory", "error", "log", "settings"]),
             layer("settings_file", &["error", "fault_budget", "options", "v3"]),
             layer(
                 "daemon",

@@ -10,7 +10,6 @@ use super::membership::Membership;
 use super::name::DEFAULT_NAMESPACE;
 use super::named::{Named, NamedRecord};
 use super::partitions::{Partitions, PartitionsRecord};
-use crate::process::has_ended;
 use crate::settings::Settings;
 use channel::message::{self, Devices, MemoryGroup, RequestedLimits};
 use recovery::servers::{ClientProcess, ServerKey};
@@ -250,11 +249,12 @@ impl Tenancy {
     }
 
     /// Whether a client's namespace takes one more client on its device; `servers` are the PIDs of the processes of its
-    /// server there.
+    /// server there. A client whose process `has_ended` does not count, though its server has not noticed it yet.
     pub fn has_room(
         &self,
         Arrival { process, chosen, .. }: Arrival<'_>,
         servers: impl Iterator<Item = u32>,
+        has_ended: impl Fn(u32) -> bool,
     ) -> Result<(), Refusal> {
         let namespace = &chosen.namespace;
         let Some(most) = self.named.clients_max(chosen.named, namespace, process.device) else {
@@ -264,7 +264,6 @@ impl Tenancy {
             servers.flat_map(|pid| self.named.clients_in(pid, namespace)).collect();
         // One that comes again is there already.
         clients.remove(&process.pid);
-        // What has ended is no client, though its server has not noticed it yet.
         if clients.len() >= most as usize {
             clients.retain(|pid| !has_ended(*pid));
         }

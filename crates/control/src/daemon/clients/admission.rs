@@ -493,7 +493,8 @@ impl Daemon {
         let beside =
             |other: &&Server| (other.device, other.named) == (process.device, chosen.named);
         let beside = state.servers.iter().filter(beside).map(|other| other.pid);
-        if let Err(refusal) = state.tenancy.has_room(arrival, beside) {
+        let has_ended = |process| ClientEnd::of(process).has_come();
+        if let Err(refusal) = state.tenancy.has_room(arrival, beside, has_ended) {
             return HandOver::Refused(refusal);
         }
         let group = self.cgroup_group(state, process);

@@ -28,22 +28,13 @@ SETTINGS = "default;space=off;slowdown=1.1;slowdown=1.5;least=0%;slowdown=1.0 le
 DEFAULT = "preset=balanced slowdown=1.25 least=10% pause-max=100ms"
 
 
-def train(wanted):
+def training(wanted):
     import torch
-    import torchvision
+    from latency import train
     from networks import wait_for_all
 
     torch.manual_seed(0)
-    model = torchvision.models.resnet50().half().cuda()
-    optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    images = torch.randn(64, 3, 224, 224, device="cuda", dtype=torch.half)
-    labels = torch.randint(0, 1000, (64,), device="cuda")
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        torch.nn.functional.cross_entropy(model(images).float(), labels).backward()
-        optimizer.step()
-
+    step = train(torch)
     for _ in range(5):
         step()
     torch.cuda.synchronize()
@@ -104,7 +95,7 @@ def together(way, options, roles):
 
 def main():
     if sys.argv[1:2] == ["train"]:
-        return train(json.loads(sys.argv[2]))
+        return training(json.loads(sys.argv[2]))
     from common import Way, log, vendor_control
     from latency import schedule
 

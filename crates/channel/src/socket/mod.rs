@@ -3,12 +3,14 @@
 //! A connection stays open for life; that it hangs up is how each side learns of the other's end. It
 //! speaks the version of the last message that it received; before any, this build's newest.
 
+mod hang_ups;
 mod listener;
 mod poll;
 mod raw;
 #[cfg(test)]
 mod tests;
 
+pub use hang_ups::HangUps;
 pub use listener::{FileId, Listener, file_id};
 pub use poll::{Interest, Readiness, poll};
 

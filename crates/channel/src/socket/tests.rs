@@ -135,6 +135,30 @@ fn timeouts_end_waits() {
 }
 
 #[test]
+fn each_hang_up_is_reported_once_whatever_else_is_sent() {
+    let hang_ups = HangUps::new().unwrap();
+    let pairs: Vec<_> = (0..100).map(|_| SeqPacket::pair().unwrap()).collect();
+    for (id, (watched, _)) in pairs.iter().enumerate() {
+        hang_ups.watch(watched, id as u32).unwrap();
+    }
+    for (_, peer) in &pairs {
+        peer.send(&Message::Exiting(()), &[]).unwrap();
+    }
+    assert_eq!(hang_ups.take().unwrap(), []);
+    assert!(!poll(&[Interest::readable(&hang_ups)], Some(Duration::ZERO)).unwrap()[0].readable);
+    let watched: Vec<_> = pairs.into_iter().map(|(watched, _)| watched).collect();
+    assert!(poll(&[Interest::readable(&hang_ups)], None).unwrap()[0].readable);
+    let mut ended = Vec::new();
+    while poll(&[Interest::readable(&hang_ups)], Some(Duration::ZERO)).unwrap()[0].readable {
+        ended.extend(hang_ups.take().unwrap());
+    }
+    ended.sort();
+    assert_eq!(ended, (0..100).collect::<Vec<_>>());
+    drop(watched);
+    assert_eq!(hang_ups.take().unwrap(), []);
+}
+
+#[test]
 fn a_listener_accepts_who_connects() {
     let path = path("listener");
     let listener = Listener::bind(&path, 0o666).unwrap();

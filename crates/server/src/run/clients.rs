@@ -12,7 +12,7 @@ use channel::message::{
     Answer, Answered, Change, Client, ClientFault, ClientStatus, ClientWork, DeviceCounts,
     EndedClient, MemoryGroup, Message, Refused, SetBy, Settings, pid_of_process,
 };
-use channel::socket::{Interest, SeqPacket};
+use channel::socket::{HangUps, SeqPacket};
 use channel::system;
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUuuid, CudaError, result_code};
@@ -54,8 +54,8 @@ const DESCRIPTORS_A_CLIENT: u64 = 16;
 /// One client.
 struct Entry {
     link: Arc<Link>,
-    /// The client's connection, watched for its end.
-    socket: SeqPacket,
+    /// The client's connection: the client does not see its end before this goes.
+    _socket: SeqPacket,
     thread: Option<JoinHandle<()>>,
     /// Its process is gone.
     gone: bool,
@@ -109,6 +109,8 @@ impl Entry {
 pub(super) struct Clients {
     common: Arc<Common>,
     entries: Vec<Entry>,
+    /// Their connections, watched for their ends.
+    hang_ups: HangUps,
     /// Threads of sessions that are gone, which may still wait for an idle context.
     ended: Vec<JoinHandle<()>>,
     last_id: u32,
@@ -137,10 +139,11 @@ struct Termination {
 }
 
 impl Clients {
-    pub(super) fn new(common: Arc<Common>) -> Self {
+    pub(super) fn new(common: Arc<Common>, hang_ups: HangUps) -> Self {
         Self {
             common,
             entries: Vec::new(),
+            hang_ups,
             ended: Vec::new(),
             last_id: 0,
             terminations: Vec::new(),
@@ -232,13 +235,14 @@ impl Clients {
         let name = link.name();
         log.line(format!("Client {name} connected"));
         log.line(format!("Creating worker thread for client {name}"));
-        let started = socket
-            .try_clone()
+        let watched = self.hang_ups.watch(&socket, link.identity.id);
+        let started = watched
+            .and_then(|()| socket.try_clone())
             .and_then(|own| session::spawn(self.common.clone(), link.clone(), own, region));
         match started {
             Ok(thread) => self.entries.push(Entry {
                 link,
-                socket,
+                _socket: socket,
                 thread: Some(thread),
                 gone: false,
                 began: (Instant::now(), SystemTime::now()),
@@ -286,22 +290,19 @@ impl Clients {
         all
     }
 
-    /// Adds the sockets to watch. Returns the clients they belong to.
-    pub(super) fn watch<'a>(&'a self, interests: &mut Vec<Interest<'a>>) -> Vec<u32> {
-        let watched = self.entries.iter().filter(|entry| !entry.gone);
-        watched
-            .map(|entry| {
-                interests.push(Interest::hang_up(&entry.socket));
-                entry.link.identity.id
-            })
-            .collect()
+    /// What is readable while the end of a client has not been taken.
+    pub(super) fn hang_ups(&self) -> &HangUps {
+        &self.hang_ups
     }
 
-    /// A client's process is gone, or has closed its connection.
-    pub(super) fn hung_up(&mut self, id: u32) {
-        if let Some(entry) = self.entries.iter_mut().find(|e| e.link.identity.id == id) {
-            entry.gone = true;
-            entry.end(End::ClientGone);
+    /// Ends the sessions of clients whose process is gone, or that have closed their connection.
+    pub(super) fn take_hang_ups(&mut self) {
+        // An interrupted call finds them the next time.
+        for id in self.hang_ups.take().unwrap_or_default() {
+            if let Some(entry) = self.entries.iter_mut().find(|e| e.link.identity.id == id) {
+                entry.gone = true;
+                entry.end(End::ClientGone);
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use crate::printed::Printed;
 use crate::session::End;
 use crate::warm::Options as WarmOptions;
 use channel::message::{FDS_MAX, Message};
-use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
+use channel::socket::{HangUps, Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
 use cuda_api::CUuuid;
 use cuda_api::settings::LaunchBatching;
@@ -138,8 +138,12 @@ pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
 }
 
 fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
-    match start::open(driver, printed, &options) {
-        Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
+    let hang_ups = HangUps::new().map_err(|error| format!("clients cannot be watched: {error}"));
+    match hang_ups.and_then(|hang_ups| Ok((start::open(driver, printed, &options)?, hang_ups))) {
+        Ok(((common, wakeups), hang_ups)) => {
+            let clients = Clients::new(common.clone(), hang_ups);
+            Server::new(common, wakeups, clients, control, options).run()
+        }
         Err(reason) => fail(&control, &options.log, &reason),
     }
 }
@@ -184,8 +188,13 @@ struct Server {
 }
 
 impl Server {
-    fn new(common: Arc<Common>, wakeups: Wakeups, control: SeqPacket, options: Options) -> Self {
-        let clients = Clients::new(common.clone());
+    fn new(
+        common: Arc<Common>,
+        wakeups: Wakeups,
+        clients: Clients,
+        control: SeqPacket,
+        options: Options,
+    ) -> Self {
         let daemon_uid = control.peer_credentials().ok().map(|peer| peer.uid);
         Self {
             common,
@@ -271,7 +280,8 @@ impl Server {
         ];
         let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
-        let mut interests = vec![Interest::readable(&self.wakeups)];
+        let mut interests =
+            vec![Interest::readable(&self.wakeups), Interest::readable(self.clients.hang_ups())];
         let control = (!self.daemon_gone).then(|| {
             interests.push(Interest::readable(&self.control));
             interests.len() - 1
@@ -284,8 +294,6 @@ impl Server {
             interests.push(Interest::readable(stop));
             interests.len() - 1
         });
-        let first_client = interests.len();
-        let watched = self.clients.watch(&mut interests);
         let ready = match poll(&interests, timeout) {
             Ok(ready) => ready,
             Err(error) => {
@@ -293,12 +301,6 @@ impl Server {
                 return self.end_now(End::ServerEnds);
             }
         };
-        let hung_up: Vec<u32> = watched
-            .iter()
-            .zip(&ready[first_client..])
-            .filter(|(_, readiness)| readiness.hung_up)
-            .map(|(id, _)| *id)
-            .collect();
         let is_ready =
             |index: Option<usize>| index.is_some_and(|i| ready[i].readable || ready[i].hung_up);
         let (control, stop) = (is_ready(control), is_ready(stop));
@@ -308,8 +310,8 @@ impl Server {
         if room.is_some_and(|index| ready[index].writable) {
             self.outbox.flush(&self.control, &self.common.log);
         }
-        for id in hung_up {
-            self.clients.hung_up(id);
+        if ready[1].readable {
+            self.clients.take_hang_ups();
         }
         self.clients.enforce_ends();
         self.clients.give_up_waiting();

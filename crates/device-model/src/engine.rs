@@ -4,8 +4,8 @@ use crate::device::{KernelId, Resident, Room};
 use crate::mix::{Arrivals, ClientSpec, DeviceSpec, Mix, MixError};
 use crate::outcome::{ClientOutcome, Outcome, quantile_us};
 use fastrand::Rng;
-use scheduling::predict::UNKNOWN_NS;
-use scheduling::{ClientId, ClientSettings, Core, Settings, Verdict};
+use scheduling::predict::{UNKNOWN_NS, takes_alone};
+use scheduling::{Class, ClientId, ClientSettings, Core, Settings, Verdict};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -56,12 +56,23 @@ enum Event {
     Seen(usize, u64, u64),
 }
 
+/// What was so when work was submitted.
+#[derive(Clone, Copy, Debug)]
+struct Submitted {
+    at_ns: u64,
+    /// No batch work was beside it.
+    is_alone: bool,
+    /// It is a latency-critical client's, and classes shared in space.
+    is_followed: bool,
+}
+
 /// Work in a stream.
 #[derive(Clone, Copy, Debug)]
 struct InStream {
     work: Work,
     predicted_ns: u64,
     free_sms: u32,
+    submitted: Submitted,
     began_ns: Option<u64>,
     last: bool,
 }
@@ -74,6 +85,8 @@ struct Client {
     submissions: Vec<Work>,
     /// What is known of each submission's time, ns; 0: nothing.
     known_ns: Vec<u64>,
+    /// What each takes without batch work beside it, ns; 0: not known.
+    alone_ns: Vec<u64>,
     settings: ClientSettings,
     /// When requests came that are not done.
     requests: VecDeque<u64>,
@@ -140,7 +153,7 @@ impl<'a> Simulation<'a> {
     fn new(mix: &'a Mix, settings: &Settings, seed: u64) -> Result<Self, MixError> {
         let mut simulation = Self {
             mix,
-            core: Core::new(settings.clone()),
+            core: Core::new(settings.clone()).of_device(mix.device.sms),
             room: Room::new(mix.device.sms, mix.device.threads_per_sm),
             now: 0,
             sequence: 0,
@@ -195,6 +208,7 @@ impl<'a> Simulation<'a> {
             id,
             group,
             known_ns: vec![0; submissions.len()],
+            alone_ns: vec![0; submissions.len()],
             kernels,
             submissions,
             settings,
@@ -332,7 +346,13 @@ impl<'a> Simulation<'a> {
         if last {
             client.to_submit -= 1;
         }
-        let entry = InStream { work, predicted_ns, free_sms, began_ns: None, last };
+        let is_latency = client.settings.class == Class::Latency;
+        let submitted = Submitted {
+            at_ns: now,
+            is_alone: self.core.is_alone(now),
+            is_followed: is_latency && self.core.shares_space(),
+        };
+        let entry = InStream { work, predicted_ns, free_sms, submitted, began_ns: None, last };
         client.stream.push_back(entry);
         let more = client.to_submit > 0;
         let submit_ns = ns(self.device().submit_us);
@@ -444,6 +464,12 @@ impl<'a> Simulation<'a> {
         };
         if let Some(known) = client.known_ns.get_mut(number) {
             *known = if *known == 0 { device_ns } else { (*known * 7 + device_ns) / 8 }.max(1);
+        }
+        if let Some(alone) = client.alone_ns.get_mut(number) {
+            *alone = takes_alone(*alone, device_ns, entry.submitted.is_alone);
+            if entry.submitted.is_followed {
+                self.core.sampled(client.id, (device_ns, *alone), entry.submitted.at_ns);
+            }
         }
         if entry.last
             && let Some(came) = client.requests.pop_front()

@@ -130,3 +130,27 @@ fn even_requests_find_less_work_in_their_way_where_it_is_reserved_for() {
     let (p99, kept) = of(&random, "in-flight=50us reserve=on");
     assert!(p99 < without.0 * 1.05 && kept > without.1 - 0.01, "{p99} {kept} for {without:?}");
 }
+
+#[test]
+fn classes_share_in_space_where_a_latency_client_is_never_idle() {
+    let mut mix = Mix::prototype();
+    mix.clients[0].arrivals = Arrivals::Always;
+    // Kernels of it fill a part of the device, or all of it twice over.
+    mix.clients[0].kernels[0].blocks = [96, 2112];
+    let [latency_alone, batch_alone] =
+        [0, 1].map(|client| alone(&mix, client).clients[0].kernels_per_s);
+    let of = |settings: &str| {
+        let outcome = run(&mix, settings, 10.0);
+        let parts = [
+            outcome.clients[0].kernels_per_s / latency_alone,
+            outcome.clients[1].kernels_per_s / batch_alone,
+        ];
+        println!("{settings}: {parts:.2?}");
+        parts
+    };
+    let [latency, batch] = of("space=off");
+    assert!(latency > 0.95 && batch < 0.05, "{latency} {batch}");
+    let [within, most] = [of("slowdown=1.1"), of("slowdown=1.5")];
+    assert!(within[0] > 1.0 / 1.1 - 0.05 && within[1] > 0.08, "{within:?}");
+    assert!(most[0] > 1.0 / 1.5 - 0.05 && most[1] > within[1], "{most:?}");
+}

@@ -12,6 +12,22 @@ pub const COPY_NS_PER_MIB: u64 = 42_000;
 /// What a MiB copied or filled within the device is taken for, ns: 1 TB/s, less than what GPUs of today have.
 pub const WITHIN_NS_PER_MIB: u64 = 1_000;
 
+/// The newest time of work alone counts for one in so many.
+const ALONE_REMEMBERED: u64 = 8;
+
+/// What work takes without batch work beside it, ns, after it took `device_ns`; 0: not known. `known` is what was
+/// known before. A mean, as what it is compared with is one: where times vary, the least of them is far below.
+pub fn takes_alone(known: u64, device_ns: u64, is_alone: bool) -> u64 {
+    match (known, is_alone) {
+        (0, true) => device_ns,
+        (0, false) => 0,
+        // It does less than before, if it takes so little beside other work.
+        (_, false) if device_ns >= known / 8 => known,
+        _ if device_ns < known => known - (known - device_ns) / ALONE_REMEMBERED,
+        _ => known + (device_ns - known) / ALONE_REMEMBERED,
+    }
+}
+
 /// What work is predicted to take. Kernels of one name and shape may work on more or less data: what
 /// must be over at a given time is planned by the longest of them, what is charged by the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,6 +29,9 @@ const COMPARED: &[&str] = &[
 /// go whole: slices and pieces change nothing. For each settings and each group of clients it prints latencies,
 /// throughput, the share of the device, requests after their deadline, and for how much of the time the gate paused
 /// a client.
+///
+/// Where a latency-critical client is never idle for long, classes share in space. The size of batch work's part is
+/// found within some seconds: simulate at least 10 there.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps plan                                    the built-in mix: short requests beside long kernels

@@ -9,6 +9,7 @@ use super::device_time::{DeviceTime, Launches};
 use crate::device::{Function, LaunchShape, SafeCalls};
 use cuda_api::constants::function_attribute;
 use locks::{Mutex, MutexGuard};
+use scheduling::predict::takes_alone;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -171,9 +172,6 @@ impl Drop for GraphTally {
         }
     }
 }
-
-/// A launch that takes longer alone than before moves what is known by one part in so many.
-const ALONE_REMEMBERED: u64 = 8;
 
 /// Counters of one shape.
 #[derive(Debug, Default)]
@@ -343,16 +341,7 @@ impl ShapeCounters {
     /// A launch took so long, beside no batch work if `is_alone`. Returns what it takes alone, ns; 0: not known. To be
     /// called by the session's thread.
     pub fn takes_alone(&self, device_ns: u64, is_alone: bool) -> u64 {
-        let known = self.alone_ns.get();
-        // A mean, as what it is compared with is one: where times vary, the least of them is far below.
-        let alone = match (known, is_alone) {
-            (0, true) => device_ns,
-            (0, false) => 0,
-            // It does less than before, if it takes so little beside other work.
-            (_, false) if device_ns >= known / 8 => known,
-            _ if device_ns < known => known - (known - device_ns) / ALONE_REMEMBERED,
-            _ => known + (device_ns - known) / ALONE_REMEMBERED,
-        };
+        let alone = takes_alone(self.alone_ns.get(), device_ns, is_alone);
         self.alone_ns.set(alone);
         alone
     }

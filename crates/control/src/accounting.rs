@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// What one client has used. Fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct AccountingRecord {
     /// When it came, in RFC 3339.
     pub began: String,
     /// The same, ms since 1970.
@@ -104,13 +104,13 @@ impl Present {
     }
 
     /// A server has ended: records of the clients that it has said nothing of.
-    pub fn server_ended(&mut self, server: u32, now: SystemTime) -> Vec<Record> {
+    pub fn server_ended(&mut self, server: u32, now: SystemTime) -> Vec<AccountingRecord> {
         let lost = self.0.extract_if(.., |of| of.server == server);
-        lost.map(|client| Record::of_lost(client, now)).collect()
+        lost.map(|client| AccountingRecord::of_lost(client, now)).collect()
     }
 }
 
-impl Record {
+impl AccountingRecord {
     /// Of a client whose server ended without a word about it.
     fn of_lost(client: UnderWay, now: SystemTime) -> Self {
         let UnderWay { server, pid, uid, device_uuid, command, job: _, began } = client;
@@ -174,7 +174,7 @@ pub struct Total {
     pub uid: u32,
     /// Clients.
     pub clients: u64,
-    /// As of a [`Record`], summed up.
+    /// As of an [`AccountingRecord`], summed up.
     pub wall_ms: u64,
     /// Likewise.
     pub device_ns: u64,
@@ -189,7 +189,7 @@ pub struct Total {
 }
 
 /// The sums by user, in the order of their numbers.
-pub fn by_user(records: &[Record]) -> Vec<Total> {
+pub fn by_user(records: &[AccountingRecord]) -> Vec<Total> {
     let mut totals: BTreeMap<u32, Total> = BTreeMap::new();
     for record in records {
         let total = totals.entry(record.uid).or_default();
@@ -209,14 +209,14 @@ pub fn by_user(records: &[Record]) -> Vec<Total> {
 ///
 /// # Errors
 /// The file is there and cannot be read. No file is no records.
-pub fn read(directory: &Path) -> io::Result<Vec<Record>> {
+pub fn read(directory: &Path) -> io::Result<Vec<AccountingRecord>> {
     let mut records = Vec::new();
     for name in [format!("{FILE_NAME}.old"), FILE_NAME.to_owned()] {
         match std::fs::read(directory.join(name)) {
             Ok(bytes) => records.extend(
                 String::from_utf8_lossy(&bytes)
                     .lines()
-                    .filter_map(|line| serde_json::from_str::<Record>(line).ok()),
+                    .filter_map(|line| serde_json::from_str::<AccountingRecord>(line).ok()),
             ),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -245,7 +245,7 @@ impl Book {
     ///
     /// # Errors
     /// It could not be written, and is lost.
-    pub fn add(&self, record: &Record) -> io::Result<()> {
+    pub fn add(&self, record: &AccountingRecord) -> io::Result<()> {
         let mut file = self.file.lock();
         let Some(file) = file.as_mut() else { return Ok(()) };
         let line = serde_json::to_string(record).map_err(io::Error::other)? + "\n";
@@ -262,8 +262,8 @@ mod tests {
     use channel::message::{ClientStatus, ClientWork, SubmittedCounts};
     use std::time::Duration;
 
-    fn record(uid: u32, kernels: u64) -> Record {
-        Record::new(
+    fn record(uid: u32, kernels: u64) -> AccountingRecord {
+        AccountingRecord::new(
             9,
             EndedClient {
                 status: ClientStatus {
@@ -344,7 +344,7 @@ mod tests {
         );
         present.leave(1, 5);
         let lost = present.server_ended(1, SystemTime::UNIX_EPOCH + Duration::from_secs(3));
-        let of = |r: &Record| (r.pid, r.uid, r.server, r.wall_ms, r.kernels, r.lost);
+        let of = |r: &AccountingRecord| (r.pid, r.uid, r.server, r.wall_ms, r.kernels, r.lost);
         assert_eq!(lost.iter().map(of).collect::<Vec<_>>(), [(6, 77777, 1, 2000, 0, true)]);
         assert_eq!(
             (lost[0].began.as_str(), lost[0].command.as_str()),
@@ -362,9 +362,9 @@ mod tests {
             wall_ms: 0,
             peak_memory_bytes: 0,
         };
-        assert!(!Record::new(9, ended.clone()).uncounted);
+        assert!(!AccountingRecord::new(9, ended.clone()).uncounted);
         ended.status.counts.uncounted = 1;
-        assert!(Record::new(9, ended).uncounted);
+        assert!(AccountingRecord::new(9, ended).uncounted);
     }
 
     #[test]

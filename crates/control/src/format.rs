@@ -1,12 +1,15 @@
 //! The tables that commands print, column for column as NVIDIA's shell prints them.
 
-use crate::status::{Client, Device};
+use crate::status::{ListedClient, ListedDevice};
 use std::fmt::Write;
 
 /// `ps`: a header, and a row for each client of a server. Nothing at all where there is none.
 /// `namespace` gives the inode of a process's PID namespace. A client that has no PID in the
 /// daemon's own has a dash there: no process can be named so.
-pub fn processes(servers: &[(u32, &[Client])], namespace: impl Fn(u32) -> Option<u64>) -> String {
+pub fn processes(
+    servers: &[(u32, &[ListedClient])],
+    namespace: impl Fn(u32) -> Option<u64>,
+) -> String {
     let mut text = String::new();
     for (server, clients) in servers {
         for client in *clients {
@@ -45,7 +48,7 @@ pub fn short_uuid(uuid: &str) -> &str {
 }
 
 /// `get_device_client_list`: each device, then `PID.ID` of the clients that use it.
-pub fn device_clients(devices: &[Device], clients: &[Client]) -> String {
+pub fn device_clients(devices: &[ListedDevice], clients: &[ListedClient]) -> String {
     let mut text = String::new();
     for device in devices {
         let pci = Pci::parse(&device.pci);
@@ -62,7 +65,7 @@ pub fn device_clients(devices: &[Device], clients: &[Client]) -> String {
 }
 
 /// One section of `device_query`.
-pub fn devices(devices: &[Device], csv: bool) -> String {
+pub fn devices(devices: &[ListedDevice], csv: bool) -> String {
     let mut text = String::new();
     let header = ["Device Ordinal", "PCI IDs", "UUID", "Name", "Attributes"];
     device_row(&mut text, header, csv);
@@ -118,8 +121,8 @@ impl Pci {
 mod tests {
     use super::*;
 
-    fn device() -> Device {
-        Device {
+    fn device() -> ListedDevice {
+        ListedDevice {
             ordinal: 0,
             pci: "0000:00:06.0".into(),
             uuid: "GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d".into(),
@@ -128,8 +131,8 @@ mod tests {
         }
     }
 
-    fn client() -> Client {
-        Client {
+    fn client() -> ListedClient {
+        ListedClient {
             pid: Some(524),
             process: 0,
             id: 1,
@@ -186,7 +189,7 @@ mod tests {
     fn odd_names_pass_unharmed() {
         assert_eq!(short_uuid("soft"), "soft");
         assert_eq!(short_uuid("GPU-a-b-c-d-e"), "GPU-a-b-c");
-        let odd = Device { pci: "?".into(), ..device() };
+        let odd = ListedDevice { pci: "?".into(), ..device() };
         assert!(devices(&[odd], true).contains("0,?,GPU-"));
     }
 }

@@ -25,7 +25,7 @@ pub const LOG_BYTES_MAX: u64 = 64 << 20;
 
 /// Who speaks in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LogRole {
     /// The control daemon.
     Control,
     /// A server that serves.
@@ -35,11 +35,11 @@ pub enum Role {
 }
 
 /// One line without its end, in local time, as OPENMPS_LOG_FORMAT wants it.
-pub fn line(role: Role, pid: u32, text: impl Display) -> String {
+pub fn line(role: LogRole, pid: u32, text: impl Display) -> String {
     line_at(Level::Info, role, pid, text)
 }
 
-fn line_at(level: Level, role: Role, pid: u32, text: impl Display) -> String {
+fn line_at(level: Level, role: LogRole, pid: u32, text: impl Display) -> String {
     static FORM: LazyLock<Form> =
         LazyLock::new(|| Form::parse(&std::env::var(OPENMPS_LOG_FORMAT).unwrap_or_default()));
     let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string();
@@ -149,12 +149,12 @@ impl LogFile {
 
     /// Appends a line of the control daemon.
     pub fn control(&self, text: impl Display) {
-        self.append(&line(Role::Control, std::process::id(), text));
+        self.append(&line(LogRole::Control, std::process::id(), text));
     }
 
     /// Appends a line of the control daemon that is more than information.
     pub fn control_at(&self, level: Level, text: impl Display) {
-        self.append(&line_at(level, Role::Control, std::process::id(), text));
+        self.append(&line_at(level, LogRole::Control, std::process::id(), text));
     }
 
     /// Opens the file again, even if it is open: an operator may have moved the old one.
@@ -181,7 +181,7 @@ impl LogFile {
         let mut text = String::with_capacity(line.len() + 1);
         if *lines_lost > 0 {
             let note = format!("{lines_lost} lines were lost: the log could not be written");
-            text.push_str(&self::line(Role::Control, std::process::id(), note));
+            text.push_str(&self::line(LogRole::Control, std::process::id(), note));
             text.push('\n');
         }
         text.push_str(line);
@@ -322,14 +322,14 @@ mod tests {
 
     #[test]
     fn a_line_is_stamped_as_nvidia_does() {
-        let line = line(Role::Control, 261, "NEW UI\nforged");
+        let line = line(LogRole::Control, 261, "NEW UI\nforged");
         assert!(line.ends_with(" Control   261] NEW UI?forged"), "{line}");
         let stamp = &line[..line.find(" Control").unwrap()];
         assert_eq!(stamp.len(), "[2026-11-21 02:32:00.123+01:00".len(), "{line}");
         let moment = stamp[1..].replacen(' ', "T", 1).parse::<jiff::Timestamp>().expect("a moment");
         let apart = jiff::Timestamp::now().duration_since(moment).unsigned_abs();
         assert!(apart < std::time::Duration::from_secs(3600), "{line}: with its zone");
-        assert!(super::line(Role::Other, 1, "é".repeat(9000)).len() < LINE_BYTES_MAX);
+        assert!(super::line(LogRole::Other, 1, "é".repeat(9000)).len() < LINE_BYTES_MAX);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
 use crate::faults::Fault;
-use crate::status::{self, Device};
+use crate::status::{self, ListedDevice};
 use channel::message::{
     ClientLimits, ClientScheduling, ClientWork, ContextStatus, SubmittedCounts, WarmStatus,
 };
@@ -29,7 +29,7 @@ pub struct Report {
     pub version: String,
     /// Which build it is, and what it speaks. All zeros: a daemon of 0.1, which speaks version 2 alone.
     #[serde(default)]
-    pub release: Release,
+    pub release: ReleaseReport,
     /// Its process.
     pub pid: u32,
     /// Its user; root's serves all users.
@@ -74,7 +74,7 @@ pub struct Report {
     pub refusals: Vec<Refusals>,
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Vec<ListedDevice>,
     /// Limits of cgroups' device memory, in protocol 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_limits: Vec<CgroupMemory>,
@@ -82,7 +82,7 @@ pub struct Report {
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// Its servers, oldest first.
-    pub servers: Vec<Server>,
+    pub servers: Vec<ServerReport>,
 }
 
 /// Programs that were refused with one error, since a daemon's start.
@@ -161,7 +161,7 @@ pub const HANDOVER_VERSION: u32 = 2;
 
 /// A build of openmps: what it speaks with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
+pub struct ReleaseReport {
     /// Its version and commit.
     pub build: String,
     /// The oldest version of the protocol between client, daemon and server that it speaks.
@@ -172,7 +172,7 @@ pub struct Release {
     pub handover: u32,
 }
 
-impl Release {
+impl ReleaseReport {
     /// This build.
     pub fn of_this_build() -> Self {
         Self {
@@ -186,7 +186,7 @@ impl Release {
 
 /// One of its servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Server {
+pub struct ServerReport {
     /// Its process.
     pub pid: u32,
     /// Its user.
@@ -202,9 +202,9 @@ pub struct Server {
     pub state: String,
     /// The devices that it offers.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Vec<ListedDevice>,
     /// Its clients, oldest first.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientReport>,
     /// What they cost each other, if they share a context, as on NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
@@ -227,7 +227,7 @@ pub struct Context {
     /// Calls that wait for all work of the context, by kind.
     pub calls: Vec<ContextCalls>,
     /// Those that are being made now.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingReport>,
     /// Code that is loaded before any program asks for it.
     pub warm: Warm,
 }
@@ -253,7 +253,7 @@ pub struct ContextCalls {
 /// A call that waits for others' work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Waiting {
+pub struct WaitingReport {
     /// What it does, in words.
     pub call: String,
     /// The client for which it is made, as server.log names it.
@@ -290,7 +290,7 @@ impl From<&ContextStatus> for Context {
             total_ns: counts.total_ns,
             longest_ns: counts.longest_ns,
         });
-        let waiting = status.waiting.iter().map(|of| Waiting {
+        let waiting = status.waiting.iter().map(|of| WaitingReport {
             call: of.call.clone(),
             client: of.client.clone(),
             others: of.others.clone(),
@@ -307,7 +307,7 @@ impl From<&ContextStatus> for Context {
 
 /// One of their clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Client {
+pub struct ClientReport {
     /// Process id in the daemon's PID namespace, if it has one there.
     pub pid: Option<u32>,
     /// Its number, unique in its server's life.
@@ -329,7 +329,7 @@ pub struct Client {
     pub kernels: u64,
     /// What it may have, and who said so.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: LimitsReport,
     /// Its copies.
     #[serde(default)]
     pub copies: Copies,
@@ -352,10 +352,14 @@ pub struct Client {
     pub command: String,
 }
 
-impl Client {
+impl ClientReport {
     /// A client as its server describes it.
-    pub fn new(client: &status::Client, user: String, pid_namespace: Option<u64>) -> Client {
-        Client {
+    pub fn new(
+        client: &status::ListedClient,
+        user: String,
+        pid_namespace: Option<u64>,
+    ) -> ClientReport {
+        ClientReport {
             pid: client.pid,
             id: client.id,
             uid: client.uid,
@@ -389,7 +393,7 @@ impl Client {
 /// (`openmps set`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Limits {
+pub struct LimitsReport {
     /// Device memory, bytes; `None`: all.
     pub memory_bytes: Option<u64>,
     /// Who limited its memory.
@@ -406,7 +410,7 @@ pub struct Limits {
     pub priority_by: String,
 }
 
-impl Limits {
+impl LimitsReport {
     /// What limits the client and who said so, for people: `33 of 132 SMs (program), 2.0 GiB of device
     /// memory (server)`; `None` if nothing does.
     pub fn text(&self) -> Option<String> {
@@ -427,10 +431,10 @@ impl Limits {
     }
 }
 
-impl From<ClientLimits> for Limits {
-    fn from(limits: ClientLimits) -> Limits {
+impl From<ClientLimits> for LimitsReport {
+    fn from(limits: ClientLimits) -> LimitsReport {
         let (memory_bytes, memory_by) = limits.memory.unzip();
-        Limits {
+        LimitsReport {
             memory_bytes,
             memory_by: memory_by.unwrap_or_default().word().to_owned(),
             sms: limits.sms.0,
@@ -606,7 +610,7 @@ mod tests {
 
     /// A report in which each list has an entry and each optional part is there.
     fn whole() -> Report {
-        let device = Device {
+        let device = ListedDevice {
             ordinal: 0,
             pci: String::new(),
             uuid: String::new(),
@@ -632,7 +636,7 @@ mod tests {
         report.servers[0].devices = vec![device];
         report.servers[0].context = Some(Context {
             calls: vec![ContextCalls::default()],
-            waiting: vec![Waiting::default()],
+            waiting: vec![WaitingReport::default()],
             warm: Warm::default(),
         });
         report

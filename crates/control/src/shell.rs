@@ -7,7 +7,7 @@ use crate::command::COMMAND_BYTES_MAX;
 use crate::directory::PipeDirectory;
 use crate::process::stopped_hint;
 use crate::report::Report;
-use crate::status::ServerState;
+use crate::status::ServerPhase;
 use channel::message::{Command, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, in_their_version, poll};
 use rustix::process::{Pid, PidfdFlags};
@@ -171,7 +171,7 @@ impl Shell {
             Ok(_) | Err(_) => None,
         };
         let servers = report.map_or_else(Vec::new, |report| report.servers);
-        let starts = ServerState::Initializing.word();
+        let starts = ServerPhase::Initializing.word();
         let silent = servers.iter().filter(|server| server.state != starts);
         let Some(error) = silent.filter_map(|server| server.error.as_ref()).next() else {
             *in_vain = 0;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerState {
+pub enum ServerPhase {
     /// Not ready yet; clients wait.
     Initializing,
     /// Serves.
@@ -19,22 +19,22 @@ pub enum ServerState {
     ShuttingDown,
 }
 
-impl ServerState {
+impl ServerPhase {
     /// The word that `get_server_status` prints.
     pub fn word(self) -> &'static str {
         match self {
-            ServerState::Initializing => "INITIALIZING",
-            ServerState::Active => "ACTIVE",
-            ServerState::Standby => "STANDBY",
-            ServerState::Fault => "FAULT",
-            ServerState::ShuttingDown => "SHUTTING_DOWN",
+            ServerPhase::Initializing => "INITIALIZING",
+            ServerPhase::Active => "ACTIVE",
+            ServerPhase::Standby => "STANDBY",
+            ServerPhase::Fault => "FAULT",
+            ServerPhase::ShuttingDown => "SHUTTING_DOWN",
         }
     }
 }
 
 /// A device that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct ListedDevice {
     /// Number by which clients know it.
     pub ordinal: u32,
     /// PCI address as the driver writes it: `0000:00:06.0`.
@@ -101,7 +101,7 @@ impl From<message::DeviceCounts> for DeviceCounts {
     }
 }
 
-impl Device {
+impl ListedDevice {
     /// The devices that a daemon serves.
     pub fn list(devices: &Devices) -> Vec<Self> {
         let all = (0..).zip(&devices.devices);
@@ -122,7 +122,7 @@ impl Device {
 
 /// A client of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct ListedClient {
     /// Process id in the daemon's PID namespace, if it has one there: a container's process has
     /// none where the daemon runs in another container.
     pub pid: Option<u32>,
@@ -152,7 +152,7 @@ pub struct Client {
     pub command: String,
 }
 
-impl Client {
+impl ListedClient {
     /// The word by which commands name it: its PID, else `id:` and its number in its server.
     pub fn name(&self) -> String {
         self.pid.map_or_else(|| format!("{ID_PREFIX}{}", self.id), |pid| pid.to_string())
@@ -166,11 +166,11 @@ pub const ID_PREFIX: &str = "id:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// State.
-    pub state: ServerState,
+    pub state: ServerPhase,
     /// Devices that it offers, by ordinal.
-    pub devices: Vec<Device>,
+    pub devices: Vec<ListedDevice>,
     /// Clients, oldest first.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ListedClient>,
     /// What its clients cost each other, if they share a context.
     pub context: Option<ContextStatus>,
 }

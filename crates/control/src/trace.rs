@@ -15,9 +15,9 @@ pub struct Trace {
     /// Records that were lost since the place that was asked from.
     pub lost: u64,
     /// Who the clients are.
-    pub clients: Vec<TraceClient>,
+    pub clients: Vec<TracedClient>,
     /// The records, as they ended.
-    pub records: Vec<Record>,
+    pub records: Vec<TracedWork>,
     /// Why it did not answer, if it did not; ask again from `next`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -26,7 +26,7 @@ pub struct Trace {
 /// A client of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct TraceClient {
+pub struct TracedClient {
     /// Its number at its server.
     pub client: u32,
     /// Its process, as the server sees it.
@@ -74,7 +74,7 @@ impl Kind {
 /// A piece of work. Times are of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct TracedWork {
     /// What it is.
     pub kind: Kind,
     /// The client's number at its server.
@@ -108,14 +108,14 @@ impl Trace {
         for part in parts {
             trace.next = part.next;
             trace.lost += part.lost;
-            trace.clients.extend(part.clients.into_iter().map(|client| TraceClient {
+            trace.clients.extend(part.clients.into_iter().map(|client| TracedClient {
                 client: client.client,
                 pid: pid_of_process(client.pid),
                 command: client.command_line,
             }));
             for r in &part.records {
                 let Some(kind) = Kind::of(r.kind) else { continue };
-                trace.records.push(Record {
+                trace.records.push(TracedWork {
                     kind,
                     client: r.client,
                     stream: Some(r.stream).filter(|slot| *slot != StreamCounts::PAST_STREAMS),

@@ -1,7 +1,7 @@
 //! Engine: the events of a simulation, and the sessions between clients and the device.
 
 use crate::device::{KernelId, Resident, Room};
-use crate::mix::{Arrivals, ClientSpec, DeviceSpec, Mix, MixError};
+use crate::mix::{ArrivalPattern, ClientSpec, DeviceSpec, Mix, MixError};
 use crate::outcome::{ClientOutcome, Outcome, quantile_us};
 use fastrand::Rng;
 use scheduling::predict::{UNKNOWN_NS, takes_alone};
@@ -226,9 +226,11 @@ impl<'a> Simulation<'a> {
         });
         // Clients of one group do not come in step.
         let first = match spec.arrivals {
-            Arrivals::Poisson(rate) => ns(-(1.0 - self.rng.f64()).ln() * 1e6 / rate),
-            Arrivals::Even(rate) | Arrivals::Paced(rate) => ns(self.rng.f64() * 1e6 / rate),
-            Arrivals::Always => self.rng.u64(0..100_000),
+            ArrivalPattern::Poisson(rate) => ns(-(1.0 - self.rng.f64()).ln() * 1e6 / rate),
+            ArrivalPattern::Even(rate) | ArrivalPattern::Paced(rate) => {
+                ns(self.rng.f64() * 1e6 / rate)
+            }
+            ArrivalPattern::Always => self.rng.u64(0..100_000),
         };
         self.after(first, Event::Arrival(client));
     }
@@ -295,9 +297,9 @@ impl<'a> Simulation<'a> {
         client.requests.push_back(self.now);
         client.to_submit += 1;
         let next = match spec.arrivals {
-            Arrivals::Even(rate) => Some(1e6 / rate),
-            Arrivals::Poisson(rate) => Some(-(1.0 - self.rng.f64()).ln() * 1e6 / rate),
-            Arrivals::Paced(_) | Arrivals::Always => None,
+            ArrivalPattern::Even(rate) => Some(1e6 / rate),
+            ArrivalPattern::Poisson(rate) => Some(-(1.0 - self.rng.f64()).ln() * 1e6 / rate),
+            ArrivalPattern::Paced(_) | ArrivalPattern::Always => None,
         };
         let id = client.id;
         if let Some(us) = next {
@@ -482,12 +484,12 @@ impl<'a> Simulation<'a> {
             client.late +=
                 u64::from(counts && client.settings.deadline_ns.is_some_and(|ns| latency > ns));
             match self.mix.clients[client.group].arrivals {
-                Arrivals::Always => {
+                ArrivalPattern::Always => {
                     // A program without pauses has its next request in the ring already.
                     client.requests.push_back(now);
                     client.to_submit += 1;
                 }
-                Arrivals::Paced(rate) => {
+                ArrivalPattern::Paced(rate) => {
                     let next = (came + ns(1e6 / rate)).max(now + 1) - now;
                     self.after(next, Event::Arrival(index));
                 }

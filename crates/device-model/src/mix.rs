@@ -68,7 +68,7 @@ pub struct ClientSpec {
     #[serde(default)]
     pub settings: String,
     /// When their requests come.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalPattern,
     /// Bytes that are copied to the device in front of the kernels.
     #[serde(default)]
     pub copy_bytes: u64,
@@ -86,7 +86,7 @@ const fn one() -> u32 {
 /// When requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
+pub enum ArrivalPattern {
     /// So many a second, evenly.
     Even(f64),
     /// So many a second on the average, at random.
@@ -184,8 +184,8 @@ impl Mix {
         Self {
             device: DeviceSpec { gap_us: 0.8, spread: 0.03, seen_us: 4.0, ..DeviceSpec::default() },
             clients: vec![
-                client("critical", "latency", Arrivals::Paced(100.0), short, true),
-                client("batch", "batch", Arrivals::Always, long, false),
+                client("critical", "latency", ArrivalPattern::Paced(100.0), short, true),
+                client("batch", "batch", ArrivalPattern::Always, long, false),
             ],
         }
     }
@@ -197,7 +197,9 @@ impl ClientSpec {
         scheduling::ClientSettings::parse(&self.settings)
             .map_err(|error| MixError::Settings(self.name.clone(), error))?;
         match self.arrivals {
-            Arrivals::Even(rate) | Arrivals::Poisson(rate) | Arrivals::Paced(rate)
+            ArrivalPattern::Even(rate)
+            | ArrivalPattern::Poisson(rate)
+            | ArrivalPattern::Paced(rate)
                 if !(0.001..1e6).contains(&rate) =>
             {
                 return wrong("from 0.001 to a million requests a second can come");

@@ -1,6 +1,6 @@
 //! The model's predictions beside what was measured on an H200, and what it is asked for plans.
 
-use device_model::mix::{Arrivals, DeviceSpec, KernelSpec};
+use device_model::mix::{ArrivalPattern, DeviceSpec, KernelSpec};
 use device_model::{Mix, Outcome, simulate};
 use scheduling::Settings;
 
@@ -58,11 +58,11 @@ fn thousands_of_clients_are_planned_for() {
     };
     let mut mix = Mix::prototype();
     mix.clients[0].count = 2000;
-    mix.clients[0].arrivals = Arrivals::Poisson(2.0);
+    mix.clients[0].arrivals = ArrivalPattern::Poisson(2.0);
     mix.clients[0].kernels = vec![small(4)];
     mix.clients[1].count = 500;
     mix.clients[1].kernels = vec![small(200)];
-    mix.clients[1].arrivals = Arrivals::Poisson(5.0);
+    mix.clients[1].arrivals = ArrivalPattern::Poisson(5.0);
     let outcome = run(&mix, "preset=balanced", 0.5);
     let critical = &outcome.clients[0];
     assert!((1600..2000).contains(&critical.requests), "{}", critical.requests);
@@ -125,7 +125,7 @@ fn even_requests_find_less_work_in_their_way_where_it_is_reserved_for() {
     }
     // Requests at random are not expected, and nothing is put off for them.
     let mut random = mix.clone();
-    random.clients[0].arrivals = Arrivals::Poisson(100.0);
+    random.clients[0].arrivals = ArrivalPattern::Poisson(100.0);
     let without = of(&random, "in-flight=50us reserve=off");
     let (p99, kept) = of(&random, "in-flight=50us reserve=on");
     assert!(p99 < without.0 * 1.05 && kept > without.1 - 0.01, "{p99} {kept} for {without:?}");
@@ -134,7 +134,7 @@ fn even_requests_find_less_work_in_their_way_where_it_is_reserved_for() {
 #[test]
 fn classes_share_in_space_where_a_latency_client_is_never_idle() {
     let mut mix = Mix::prototype();
-    mix.clients[0].arrivals = Arrivals::Always;
+    mix.clients[0].arrivals = ArrivalPattern::Always;
     // Kernels of it fill a part of the device, or all of it twice over.
     mix.clients[0].kernels[0].blocks = [96, 2112];
     let [latency_alone, batch_alone] =

@@ -4,7 +4,7 @@
 //! they ever did. So each is compared with what it was when it was seen last, over the time since then.
 
 use crate::reading::{ClientKey, Reading, clients, devices};
-use control::report::Client;
+use control::report::ClientReport;
 use control::status::DeviceCounts;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use std::time::Instant;
 pub struct Past {
     /// When the last reading was.
     at: Option<Instant>,
-    clients: HashMap<ClientKey, (Instant, Client)>,
+    clients: HashMap<ClientKey, (Instant, ClientReport)>,
     devices: HashMap<(u32, String), DeviceCounts>,
     /// Servers that did not answer in the last reading, and when they did before that.
     silent: HashMap<u32, Option<Instant>>,
@@ -24,7 +24,7 @@ pub struct Past {
 #[derive(Clone, Copy, Debug)]
 pub struct Before<'a> {
     /// What it had done; `None`: it was not seen before.
-    pub client: Option<&'a Client>,
+    pub client: Option<&'a ClientReport>,
     /// Since when it did what it has done beyond that; `None`: since its start, which is not known.
     pub since: Option<Instant>,
 }

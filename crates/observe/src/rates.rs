@@ -5,8 +5,8 @@
 
 use crate::past::Past;
 use crate::reading::{ClientKey, Reading, clients, devices};
-use control::report::{Client, Report, Requests, Work, lanes_active};
-use control::status::{Device, DeviceCounts};
+use control::report::{ClientReport, Report, Requests, Work, lanes_active};
+use control::status::{DeviceCounts, ListedDevice};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ impl Rates {
     }
 
     /// Servers of one device add up: each counts what it did itself.
-    fn add_device(&mut self, device: &Device, before: &DeviceCounts) {
+    fn add_device(&mut self, device: &ListedDevice, before: &DeviceCounts) {
         let now = &device.counts;
         let elapsed = grown(now.elapsed_ns, before.elapsed_ns);
         let sms = elapsed * f64::from(now.sms);
@@ -188,8 +188,8 @@ fn notes(report: &Report) -> Vec<String> {
 
 fn client_rates(
     key: ClientKey,
-    now: &Client,
-    before: Option<&Client>,
+    now: &ClientReport,
+    before: Option<&ClientReport>,
     device: &DeviceCounts,
     elapsed: Duration,
 ) -> ClientRates {

@@ -1,7 +1,7 @@
 //! Reading: what the daemon said at one time, by client and device.
 
-use control::report::{Client, Report};
-use control::status::Device;
+use control::report::{ClientReport, Report};
+use control::status::ListedDevice;
 use std::time::Instant;
 
 /// A report and when it came.
@@ -17,14 +17,14 @@ pub struct Reading {
 pub type ClientKey = (u32, u32);
 
 /// Device counters of a report by server and UUID.
-pub(crate) fn devices(report: &Report) -> impl Iterator<Item = ((u32, &str), &Device)> {
+pub(crate) fn devices(report: &Report) -> impl Iterator<Item = ((u32, &str), &ListedDevice)> {
     report.servers.iter().flat_map(|server| {
         server.devices.iter().map(move |device| ((server.pid, device.uuid.as_str()), device))
     })
 }
 
 /// Clients of a report.
-pub fn clients(report: &Report) -> impl Iterator<Item = (ClientKey, &Client)> {
+pub fn clients(report: &Report) -> impl Iterator<Item = (ClientKey, &ClientReport)> {
     report.servers.iter().flat_map(|server| {
         server.clients.iter().map(move |client| ((server.pid, client.id), client))
     })

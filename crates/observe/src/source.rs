@@ -13,7 +13,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where reports come from and commands go.
-pub trait Source {
+pub trait ReportSource {
     /// Servers, devices and clients, as `report` says them.
     fn report(&mut self) -> Result<Report>;
     /// Clients by kernel and stream, as `counts` says them.
@@ -26,11 +26,11 @@ pub trait Source {
 }
 
 /// The daemon of a pipe directory.
-pub struct Daemon {
+pub struct DaemonSource {
     shell: Shell,
 }
 
-impl Daemon {
+impl DaemonSource {
     /// That of this directory; whether it runs is seen when it is asked.
     pub fn new(directory: &Path) -> Self {
         Self { shell: Shell::new(PipeDirectory::new(directory)).with_patience(PATIENCE) }
@@ -51,7 +51,7 @@ impl Daemon {
     }
 }
 
-impl Source for Daemon {
+impl ReportSource for DaemonSource {
     fn report(&mut self) -> Result<Report> {
         self.read("report")
     }

@@ -2,7 +2,7 @@
 
 use crate::api::Cluster;
 use crate::gpu::{self, Gpu};
-use crate::health::{Effect, Health, Watch};
+use crate::health::{Health, TaintEffect, Watch};
 use crate::joined::{self, Joins, Named};
 use crate::metrics::{Counted, Counts, page};
 use crate::prepare::{PrepareError, PreparedDevice, Preparer};
@@ -46,7 +46,7 @@ struct View {
 pub struct Agent {
     preparer: Preparer,
     cluster: Cluster,
-    effect: Effect,
+    effect: TaintEffect,
     logs_calls: bool,
     view: Mutex<View>,
     health: watch::Sender<Vec<DeviceState>>,
@@ -72,7 +72,7 @@ impl Agent {
     pub fn new(
         preparer: Preparer,
         cluster: Cluster,
-        effect: Effect,
+        effect: TaintEffect,
         logs_calls: bool,
     ) -> Arc<Agent> {
         let (health, _) = watch::channel(Vec::new());

@@ -1,6 +1,6 @@
 //! Calls of the Kubernetes API: claims, the node's slice, events.
 
-use crate::checkpoint::Record;
+use crate::checkpoint::PreparedClaim;
 use crate::driver::Driver;
 use crate::gpu::slice_name;
 use crate::prepare::shares_of;
@@ -120,9 +120,9 @@ impl Cluster {
     ///
     /// # Errors
     /// What the API server says.
-    pub async fn apply_status(&self, record: &Record, server: &str) -> kube::Result<()> {
+    pub async fn apply_status(&self, record: &PreparedClaim, server: &str) -> kube::Result<()> {
         let now = jiff::Timestamp::now().to_string();
-        let device = |(namespace, share): (&crate::share::Namespace, &crate::share::Share)| {
+        let device = |(namespace, share): (&crate::share::Namespace, &crate::share::GpuShare)| {
             let mut device = json!({
                 "driver": self.driver.name(),
                 "pool": share.pool,

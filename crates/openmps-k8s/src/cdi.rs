@@ -1,7 +1,7 @@
 //! The CDI spec of a claim: a file a claim, a device a share.
 
 use crate::driver::Driver;
-use crate::share::{Namespace, Share};
+use crate::share::{GpuShare, Namespace};
 use ::cdi::{Invalid, PIPE_IN_CONTAINER};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 fn share(
     driver: &Driver,
     (namespace, pipe): (&Namespace, &Path),
-    share: &Share,
+    share: &GpuShare,
     libraries: &Path,
 ) -> ::cdi::Share {
     // A container may name one request of a claim or all: each of them brings all that its namespace needs.
@@ -35,12 +35,12 @@ fn share(
 }
 
 /// The name of a share's device within its kind.
-fn device_name(namespace: &Namespace, share: &Share) -> String {
+fn device_name(namespace: &Namespace, share: &GpuShare) -> String {
     format!("{}-{}", namespace.name, share.device)
 }
 
 /// What a container names a share's device by.
-pub fn qualified(driver: &Driver, namespace: &Namespace, share: &Share) -> String {
+pub fn qualified(driver: &Driver, namespace: &Namespace, share: &GpuShare) -> String {
     ::cdi::qualified(&driver.cdi_kind(), &device_name(namespace, share))
 }
 
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn each_share_of_a_namespace_brings_the_same() {
         let driver = Driver::new(DRIVER_NAME).unwrap();
-        let share = |name: &str| Share {
+        let share = |name: &str| GpuShare {
             device: name.into(),
             uuid: format!("GPU-{name}"),
-            ..Share::default()
+            ..GpuShare::default()
         };
         let namespace = Namespace {
             name: "s1".into(),

@@ -16,7 +16,7 @@ const MAGIC: &str = "openmps-checkpoint-1";
 /// A claim that is prepared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct PreparedClaim {
     /// The claim.
     pub claim: ClaimName,
     /// Names of the pods that it was reserved for when it was prepared.
@@ -35,9 +35,9 @@ pub struct Store {
 
 /// What was found in a folder.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FolderContents {
     /// Whole ones.
-    pub records: Vec<Record>,
+    pub records: Vec<PreparedClaim>,
     /// Where torn ones were put.
     pub torn: Vec<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, record: &Record) -> io::Result<()> {
+    pub fn write(&self, record: &PreparedClaim) -> io::Result<()> {
         let path = self.path(&record.claim.uid)?;
         let body = serde_json::to_string(record)?;
         let beside = path.with_extension("new");
@@ -79,7 +79,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(&self, uid: &str) -> io::Result<Option<Record>> {
+    pub fn read(&self, uid: &str) -> io::Result<Option<PreparedClaim>> {
         let path = self.path(uid)?;
         match fs::read_to_string(&path) {
             Ok(text) => Ok(match parse(&text) {
@@ -117,8 +117,8 @@ impl Store {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn all(&self) -> io::Result<Found> {
-        let mut found = Found::default();
+    pub fn all(&self) -> io::Result<FolderContents> {
+        let mut found = FolderContents::default();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             let extension = path.extension().and_then(|of| of.to_str());
@@ -153,7 +153,7 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-fn parse(text: &str) -> Option<Record> {
+fn parse(text: &str) -> Option<PreparedClaim> {
     let (head, rest) = text.split_once('\n')?;
     let body = rest.strip_suffix('\n')?;
     let mut words = head.split(' ');
@@ -181,9 +181,9 @@ mod tests {
         folder
     }
 
-    fn record(uid: &str) -> Record {
+    fn record(uid: &str) -> PreparedClaim {
         let claim = ClaimName { namespace: "n".into(), name: "c".into(), uid: uid.into() };
-        Record { claim, pods: vec!["p".into()], ..Record::default() }
+        PreparedClaim { claim, pods: vec!["p".into()], ..PreparedClaim::default() }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The control daemon's side of a share: a namespace of a named server, by the daemon's own socket.
 
 use crate::gpu::MIB;
-use crate::share::{Namespace, Share};
+use crate::share::{GpuShare, Namespace};
 use control::directory::PipeDirectory;
-use control::report::{Client, Report};
+use control::report::{ClientReport, Report};
 use control::shell::{Shell, ShellError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,16 +46,16 @@ pub enum DaemonError {
 
 /// The daemon of a directory, and its server for all shares.
 #[derive(Clone, Debug)]
-pub struct Daemon {
+pub struct ShareDaemon {
     shell: Shell,
     server: String,
 }
 
-impl Daemon {
+impl ShareDaemon {
     /// The daemon of a directory; whether it runs is seen when it is asked.
-    pub fn new(directory: &Path, server: &str) -> Daemon {
+    pub fn new(directory: &Path, server: &str) -> ShareDaemon {
         let shell = Shell::new(PipeDirectory::new(directory)).with_patience(PATIENCE);
-        Daemon { shell, server: server.to_owned() }
+        ShareDaemon { shell, server: server.to_owned() }
     }
 
     /// Its directory.
@@ -191,7 +191,8 @@ impl Daemon {
                 // One that has ended meanwhile needs no other limits.
                 Err(error) => {
                     let again = self.report()?;
-                    let is_there = |of: &(u32, &Client)| of.0 == server && of.1.id == client.id;
+                    let is_there =
+                        |of: &(u32, &ClientReport)| of.0 == server && of.1.id == client.id;
                     if clients_of(&again, &namespace.name).iter().any(is_there) {
                         return Err(error);
                     }
@@ -203,11 +204,11 @@ impl Daemon {
 }
 
 /// The programs of a namespace, each with its server's PID.
-pub fn clients_of<'a>(report: &'a Report, namespace: &str) -> Vec<(u32, &'a Client)> {
-    let of_server = |server: &'a control::report::Server| {
+pub fn clients_of<'a>(report: &'a Report, namespace: &str) -> Vec<(u32, &'a ClientReport)> {
+    let of_server = |server: &'a control::report::ServerReport| {
         server.clients.iter().map(move |client| (server.pid, client))
     };
-    let is_in = |of: &(u32, &Client)| of.1.mps_namespace.as_deref() == Some(namespace);
+    let is_in = |of: &(u32, &ClientReport)| of.1.mps_namespace.as_deref() == Some(namespace);
     report.servers.iter().flat_map(of_server).filter(is_in).collect()
 }
 
@@ -218,7 +219,7 @@ fn limits(namespace: &Namespace) -> Vec<String> {
     if let Some(priority) = namespace.shares.iter().find_map(|of| of.parameters.priority) {
         others.push_str(&format!(" --client-priority={priority}"));
     }
-    let of_share = |share: &Share| {
+    let of_share = |share: &GpuShare| {
         let mib = |bytes: u64| format!("{}M", bytes.div_ceil(MIB));
         let memory = mib(share.memory_bytes);
         let guarantee = share.parameters.soft_memory_bytes.filter(|bytes| *bytes > 0).map(mib);
@@ -260,16 +261,20 @@ mod tests {
 
     #[test]
     fn limits_are_words_of_the_command() {
-        let share = |uuid: &str, sms| Share {
+        let share = |uuid: &str, sms| GpuShare {
             uuid: uuid.into(),
             sms,
             all_sms: 8,
             memory_bytes: 1 << 30,
-            ..Share::default()
+            ..GpuShare::default()
         };
         let promised = Parameters { soft_memory_bytes: Some(512 << 20), ..Parameters::default() };
-        let second =
-            Share { limits_clients: true, clients: 3, parameters: promised, ..share("GPU-b", 4) };
+        let second = GpuShare {
+            limits_clients: true,
+            clients: 3,
+            parameters: promised,
+            ..share("GPU-b", 4)
+        };
         let shares = vec![share("GPU-a", 2), second];
         let namespace = Namespace { name: "s1".into(), shares, ..Namespace::default() };
         let wanted = [

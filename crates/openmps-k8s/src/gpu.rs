@@ -1,7 +1,7 @@
 //! GPUs as the control daemon reports them, and as devices of a ResourceSlice.
 
 use crate::driver::Driver;
-use crate::health::{Health, Verdict};
+use crate::health::{Health, HealthState};
 use control::report::{CLIENTS_MAX, Report};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ impl Gpu {
         if !self.pci.is_empty() {
             device["attributes"]["resource.kubernetes.io/pciBusID"] = json!({"string": self.pci});
         }
-        if let Some(Health { verdict: Verdict::Unhealthy { effect }, since, .. }) = health {
+        if let Some(Health { verdict: HealthState::Unhealthy { effect }, since, .. }) = health {
             let mut taint = json!({"key": driver.key("fault"), "effect": effect.word()});
             if let Some(since) = since {
                 taint["timeAdded"] = json!(since);
@@ -142,7 +142,7 @@ pub fn slice_name(driver: &Driver, node: &str) -> String {
 mod tests {
     use super::*;
     use crate::driver::DRIVER_NAME;
-    use crate::health::Effect;
+    use crate::health::TaintEffect;
 
     fn gpu() -> Gpu {
         Gpu {
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(device["capacity"]["clients"]["requestPolicy"]["default"], "1");
         assert_eq!(device["attributes"]["multiprocessors"]["int"], 132);
         assert_eq!(device.get("taints"), None);
-        let ill = Health::unhealthy("a fault", Effect::NoSchedule);
+        let ill = Health::unhealthy("a fault", TaintEffect::NoSchedule);
         let device = gpu().device(&driver, Some(&ill));
         assert_eq!(device["taints"][0]["key"], "gpu.openmps.io/fault");
         assert_eq!(device["taints"][0]["effect"], "NoSchedule");
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn names_come_from_uuids_and_differ() {
         assert_eq!(device_name("GPU-D0a1cf3e-b77a", 8), "gpu-d0a1cf3e");
-        let device = |uuid: &str| control::status::Device {
+        let device = |uuid: &str| control::status::ListedDevice {
             ordinal: 0,
             pci: String::new(),
             uuid: uuid.into(),

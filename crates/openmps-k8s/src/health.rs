@@ -1,7 +1,7 @@
 //! Health of devices: from the daemon's reports to the kubelet's stream and to taints of the slice.
 
-use control::report::{Report, Server};
-use control::status::ServerState;
+use control::report::{Report, ServerReport};
+use control::status::ServerPhase;
 
 /// After so many looks in a row that find a GPU's server in a fault, the GPU is unhealthy: recovery takes less.
 pub const LOOKS_MAX: u32 = 2;
@@ -9,32 +9,32 @@ pub const LOOKS_MAX: u32 = 2;
 /// What a taint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
-pub enum Effect {
+pub enum TaintEffect {
     /// No pod is placed on the device.
     NoSchedule,
     /// Pods are evicted, too.
     NoExecute,
 }
 
-impl Effect {
+impl TaintEffect {
     /// The API's word.
     pub fn word(self) -> &'static str {
         match self {
-            Effect::NoSchedule => "NoSchedule",
-            Effect::NoExecute => "NoExecute",
+            TaintEffect::NoSchedule => "NoSchedule",
+            TaintEffect::NoExecute => "NoExecute",
         }
     }
 }
 
 /// How a GPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HealthState {
     /// It serves.
     Healthy,
     /// It does not; the taint that it gets.
     Unhealthy {
         /// What the taint does.
-        effect: Effect,
+        effect: TaintEffect,
     },
 }
 
@@ -42,7 +42,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// How it is.
-    pub verdict: Verdict,
+    pub verdict: HealthState,
     /// Why, for people.
     pub message: String,
     /// Since when it is unhealthy, RFC 3339.
@@ -52,18 +52,18 @@ pub struct Health {
 impl Health {
     /// It serves.
     pub fn healthy() -> Health {
-        Health { verdict: Verdict::Healthy, message: String::new(), since: None }
+        Health { verdict: HealthState::Healthy, message: String::new(), since: None }
     }
 
     /// It does not serve.
-    pub fn unhealthy(why: &str, effect: Effect) -> Health {
+    pub fn unhealthy(why: &str, effect: TaintEffect) -> Health {
         let message = why.chars().take(1000).collect();
-        Health { verdict: Verdict::Unhealthy { effect }, message, since: None }
+        Health { verdict: HealthState::Unhealthy { effect }, message, since: None }
     }
 
     /// Whether it serves.
     pub fn is_healthy(&self) -> bool {
-        self.verdict == Verdict::Healthy
+        self.verdict == HealthState::Healthy
     }
 }
 
@@ -80,12 +80,12 @@ impl Watch {
         &mut self,
         uuid: &str,
         report: Result<&Report, &str>,
-        effect: Effect,
+        effect: TaintEffect,
         now: &str,
     ) -> Health {
         let ill = match report {
             // Pods that run go on at their servers; new ones would wait.
-            Err(why) => Some(Health::unhealthy(why, Effect::NoSchedule)),
+            Err(why) => Some(Health::unhealthy(why, TaintEffect::NoSchedule)),
             Ok(report) => why_ill(uuid, report).map(|why| Health::unhealthy(&why, effect)),
         };
         let health = match ill {
@@ -118,9 +118,9 @@ fn why_ill(uuid: &str, report: &Report) -> Option<String> {
     if !report.devices.iter().any(|device| device.uuid == uuid) {
         return Some(format!("{uuid} is gone"));
     }
-    let on_gpu = |server: &&Server| server.devices.iter().any(|device| device.uuid == uuid);
+    let on_gpu = |server: &&ServerReport| server.devices.iter().any(|device| device.uuid == uuid);
     let mut all = report.servers.iter().filter(on_gpu);
-    all.find_map(|server| match server.state == ServerState::Fault.word() {
+    all.find_map(|server| match server.state == ServerPhase::Fault.word() {
         true => {
             let fault = report.faults.iter().rev().find(|fault| fault.server == server.pid);
             let why = fault.map_or("a fault", |fault| fault.why.as_str());
@@ -148,18 +148,18 @@ mod tests {
         let mut watch = Watch::default();
         let (ill, well) = (report("FAULT", "GPU-1"), report("ACTIVE", "GPU-1"));
         let mut look = |report: Result<&Report, &str>, now: &str| {
-            watch.look("GPU-1", report, Effect::NoExecute, now)
+            watch.look("GPU-1", report, TaintEffect::NoExecute, now)
         };
         assert!(look(Ok(&well), "1").is_healthy());
         assert!(look(Ok(&ill), "2").is_healthy(), "recovery takes less than a look");
         let found = look(Ok(&ill), "3");
-        assert_eq!(found.verdict, Verdict::Unhealthy { effect: Effect::NoExecute });
+        assert_eq!(found.verdict, HealthState::Unhealthy { effect: TaintEffect::NoExecute });
         assert_eq!(found.since.as_deref(), Some("3"));
         assert_eq!(look(Ok(&ill), "4").since.as_deref(), Some("3"), "since the first look");
         assert!(look(Ok(&well), "5").is_healthy());
         assert!(look(Err("no daemon"), "6").is_healthy());
         let silent = look(Err("no daemon"), "7");
-        assert_eq!(silent.verdict, Verdict::Unhealthy { effect: Effect::NoSchedule });
+        assert_eq!(silent.verdict, HealthState::Unhealthy { effect: TaintEffect::NoSchedule });
         let other = report("ACTIVE", "GPU-2");
         assert!(look(Ok(&other), "8").message.contains("GPU-1 is gone"));
     }

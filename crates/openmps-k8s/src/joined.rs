@@ -150,7 +150,7 @@ impl Joins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::Share;
+    use crate::share::GpuShare;
     use serde_json::json;
 
     fn name(of: &str) -> ClaimName {
@@ -158,7 +158,8 @@ mod tests {
     }
 
     fn namespace(of: &str, gpu: &str) -> Vec<Namespace> {
-        let share = Share { uuid: format!("GPU-{gpu}"), device: gpu.into(), ..Share::default() };
+        let share =
+            GpuShare { uuid: format!("GPU-{gpu}"), device: gpu.into(), ..GpuShare::default() };
         vec![Namespace { name: of.into(), shares: vec![share], ..Namespace::default() }]
     }
 

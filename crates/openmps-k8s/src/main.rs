@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use openmps_k8s::daemon::Daemon;
+use openmps_k8s::daemon::ShareDaemon;
 use openmps_k8s::driver::{DRIVER_NAME, Driver};
 use openmps_k8s::gpu;
 use openmps_k8s::libraries;
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         }
         Command::Slice { node, pipe_directory, driver_name } => {
             let driver = driver(&driver_name)?;
-            let report = Daemon::new(&pipe_directory, "shared").report()?;
+            let report = ShareDaemon::new(&pipe_directory, "shared").report()?;
             let gpus = gpu::of_report(&report);
             let devices: Vec<Value> = gpus.iter().map(|gpu| gpu.device(&driver, None)).collect();
             let slice = gpu::slice(&driver, (&node, ""), 1, &devices);

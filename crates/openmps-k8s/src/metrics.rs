@@ -1,6 +1,6 @@
 //! The metrics page: what the agent does, and what each share has and uses, with pod, namespace and claim.
 
-use crate::checkpoint::Record;
+use crate::checkpoint::PreparedClaim;
 use crate::daemon::clients_of;
 use crate::prepare::shares_of;
 use control::report::Report;
@@ -74,7 +74,7 @@ impl Counts {
 }
 
 /// The page, in Prometheus' text form. `report` is what the daemon said last.
-pub fn page(counts: &Counts, records: &[Record], report: Option<&Report>) -> String {
+pub fn page(counts: &Counts, records: &[PreparedClaim], report: Option<&Report>) -> String {
     let inner = counts.lock().clone();
     let mut text = String::new();
     header(&mut text, "openmps_k8s_prepare_seconds", "histogram", "Time of preparing a claim.");
@@ -109,7 +109,7 @@ pub fn page(counts: &Counts, records: &[Record], report: Option<&Report>) -> Str
 struct Gauge {
     name: &'static str,
     help: &'static str,
-    value: fn(&crate::share::Share, &[&control::report::Client]) -> f64,
+    value: fn(&crate::share::GpuShare, &[&control::report::ClientReport]) -> f64,
 }
 
 const GAUGES: &[Gauge] = &[
@@ -155,7 +155,7 @@ const GAUGES: &[Gauge] = &[
     },
 ];
 
-fn shares(text: &mut String, records: &[Record], report: Option<&Report>) {
+fn shares(text: &mut String, records: &[PreparedClaim], report: Option<&Report>) {
     for gauge in GAUGES {
         header(text, gauge.name, "gauge", gauge.help);
         for record in records {
@@ -191,18 +191,18 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::{ClaimName, Namespace, Share};
+    use crate::share::{ClaimName, GpuShare, Namespace};
 
     #[test]
     fn a_share_s_rows_have_its_pod_and_its_programs_memory() {
-        let share = Share {
+        let share = GpuShare {
             request: "gpu".into(),
             uuid: "GPU-1".into(),
             sms: 2,
             memory_bytes: 1 << 30,
-            ..Share::default()
+            ..GpuShare::default()
         };
-        let record = Record {
+        let record = PreparedClaim {
             claim: ClaimName { namespace: "team".into(), name: "c".into(), uid: "u".into() },
             pods: vec!["p\"".into()],
             namespaces: vec![Namespace {

@@ -4,12 +4,12 @@
 //! goes last.
 
 use crate::cdi;
-use crate::checkpoint::{Record, Store, remove_files};
-use crate::daemon::{Daemon, DaemonError};
+use crate::checkpoint::{PreparedClaim, Store, remove_files};
+use crate::daemon::{DaemonError, ShareDaemon};
 use crate::driver::Driver;
 use crate::gpu::Gpu;
 use crate::joined::Joins;
-use crate::share::{self, ClaimError, ClaimName, Namespace, Resize, Share};
+use crate::share::{self, ClaimError, ClaimName, GpuShare, Namespace, Resize};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ pub enum PrepareError {
     Claim(#[from] ClaimError),
     /// The daemon.
     #[error(transparent)]
-    Daemon(#[from] DaemonError),
+    ShareDaemon(#[from] DaemonError),
     /// A file of the agent's.
     #[error("{}: {error}", path.display())]
     File {
@@ -68,7 +68,7 @@ pub struct Folders {
 #[derive(Clone, Debug)]
 pub struct Preparer {
     driver: Driver,
-    daemon: Daemon,
+    daemon: ShareDaemon,
     folders: Folders,
     store: Store,
 }
@@ -93,7 +93,7 @@ impl Preparer {
     /// One of them cannot be made.
     pub fn open(
         driver: Driver,
-        daemon: Daemon,
+        daemon: ShareDaemon,
         folders: Folders,
     ) -> Result<Preparer, PrepareError> {
         let checkpoints = folders.plugin.join("checkpoints");
@@ -103,7 +103,7 @@ impl Preparer {
     }
 
     /// The daemon.
-    pub fn daemon(&self) -> &Daemon {
+    pub fn daemon(&self) -> &ShareDaemon {
         &self.daemon
     }
 
@@ -130,7 +130,7 @@ impl Preparer {
     ///
     /// # Errors
     /// Its checkpoint cannot be read.
-    pub fn known(&self, uid: &str) -> Result<Option<Record>, PrepareError> {
+    pub fn known(&self, uid: &str) -> Result<Option<PreparedClaim>, PrepareError> {
         let record = self.store.read(uid).map_err(|error| self.of_store(error))?;
         Ok(record.filter(|record| !record.is_over))
     }
@@ -139,7 +139,7 @@ impl Preparer {
     ///
     /// # Errors
     /// The checkpoints cannot be read.
-    pub fn all(&self) -> Result<Vec<Record>, PrepareError> {
+    pub fn all(&self) -> Result<Vec<PreparedClaim>, PrepareError> {
         let found = self.store.all().map_err(|error| self.of_store(error))?;
         Ok(found.records.into_iter().filter(|record| !record.is_over).collect())
     }
@@ -163,13 +163,13 @@ impl Preparer {
         claim: &ResourceClaim,
         gpus: &[Gpu],
         joins: Option<&Joins>,
-    ) -> Result<Record, PrepareError> {
+    ) -> Result<PreparedClaim, PrepareError> {
         let mut namespaces = share::of_claim(&self.driver, name, claim, gpus)?;
         if let Some(joins) = joins {
             joins.apply(name, &mut namespaces)?;
         }
         let pods = share::pods_of(claim);
-        let record = Record { claim: name.clone(), pods, namespaces, is_over: false };
+        let record = PreparedClaim { claim: name.clone(), pods, namespaces, is_over: false };
         self.store.write(&record).map_err(|error| self.of_store(error))?;
         Ok(record)
     }
@@ -178,7 +178,7 @@ impl Preparer {
     ///
     /// # Errors
     /// The daemon or a file does not do.
-    pub fn ensure(&self, record: &Record) -> Result<Vec<PreparedDevice>, PrepareError> {
+    pub fn ensure(&self, record: &PreparedClaim) -> Result<Vec<PreparedDevice>, PrepareError> {
         let mut places = Vec::with_capacity(record.namespaces.len());
         for namespace in &record.namespaces {
             places.push((namespace, self.daemon.ensure(namespace)?));
@@ -194,8 +194,8 @@ impl Preparer {
     }
 
     /// The devices of a claim.
-    pub fn devices(&self, record: &Record) -> Vec<PreparedDevice> {
-        let of = |(namespace, share): (&Namespace, &Share)| PreparedDevice {
+    pub fn devices(&self, record: &PreparedClaim) -> Vec<PreparedDevice> {
+        let of = |(namespace, share): (&Namespace, &GpuShare)| PreparedDevice {
             request: share.request.clone(),
             pool: share.pool.clone(),
             device: share.device.clone(),
@@ -210,7 +210,7 @@ impl Preparer {
     ///
     /// # Errors
     /// A file does not do, or the daemon refuses.
-    pub fn unprepare(&self, uid: &str) -> Result<Option<Record>, PrepareError> {
+    pub fn unprepare(&self, uid: &str) -> Result<Option<PreparedClaim>, PrepareError> {
         let record = self.store.read(uid).map_err(|error| self.of_store(error))?;
         self.remove_spec(uid)?;
         let Some(record) = record else { return Ok(None) };
@@ -218,7 +218,7 @@ impl Preparer {
             match self.daemon.remove(&namespace.name) {
                 Ok(()) => {}
                 Err(DaemonError::Silent { .. }) => {
-                    let over = Record { is_over: true, ..record.clone() };
+                    let over = PreparedClaim { is_over: true, ..record.clone() };
                     self.store.write(&over).map_err(|error| self.of_store(error))?;
                     return Ok(Some(record));
                 }
@@ -261,7 +261,7 @@ impl Preparer {
         let mut repairs = Repairs { torn: found.torn.len(), ..Repairs::default() };
         let there = self.daemon.namespaces()?;
         let specs = self.specs()?;
-        let (over, wanted): (Vec<Record>, Vec<Record>) =
+        let (over, wanted): (Vec<PreparedClaim>, Vec<PreparedClaim>) =
             found.records.into_iter().partition(|record| record.is_over);
         for record in &wanted {
             let has_namespaces = record.namespaces.iter().all(|of| there.contains(&of.name));
@@ -293,11 +293,11 @@ impl Preparer {
     ///
     /// # Errors
     /// What is more than was allocated, or what the daemon says.
-    pub fn resize(&self, record: &Record, resize: &Resize) -> Result<usize, String> {
+    pub fn resize(&self, record: &PreparedClaim, resize: &Resize) -> Result<usize, String> {
         let mut changed = 0;
         for namespace in &record.namespaces {
             let shares = namespace.shares.iter().map(|share| resize.of(share));
-            let shares = shares.collect::<Result<Vec<Share>, String>>()?;
+            let shares = shares.collect::<Result<Vec<GpuShare>, String>>()?;
             let namespace = Namespace { shares, ..namespace.clone() };
             changed += self.daemon.resize(&namespace).map_err(|error| error.to_string())?;
         }
@@ -306,6 +306,6 @@ impl Preparer {
 }
 
 /// A claim's shares, each with its namespace.
-pub fn shares_of(record: &Record) -> impl Iterator<Item = (&Namespace, &Share)> {
+pub fn shares_of(record: &PreparedClaim) -> impl Iterator<Item = (&Namespace, &GpuShare)> {
     record.namespaces.iter().flat_map(|of| of.shares.iter().map(move |share| (of, share)))
 }

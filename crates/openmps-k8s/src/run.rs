@@ -2,9 +2,9 @@
 
 use crate::agent::{Agent, log};
 use crate::api::Cluster;
-use crate::daemon::Daemon;
+use crate::daemon::ShareDaemon;
 use crate::driver::Driver;
-use crate::health::Effect;
+use crate::health::TaintEffect;
 use crate::kubelet::{Plugin, Probe, Registration, Socket};
 use crate::prepare::{Folders, Preparer};
 use crate::proto::{dra_v1, dra_v1beta1, grpc_health, health_v1, health_v1alpha1, registration};
@@ -59,7 +59,7 @@ pub struct Options {
     pub interval: u64,
     /// What the taint of a GPU does whose server does not recover from a fault
     #[arg(long, value_name = "EFFECT", default_value = "NoSchedule")]
-    pub fault_effect: Effect,
+    pub fault_effect: TaintEffect,
     /// Log each call of the kubelet and its answer, as a line of JSON
     #[arg(long)]
     pub log_calls: bool,
@@ -82,7 +82,7 @@ pub async fn run(options: Options) -> Result<()> {
         driver.plugin_socket(&plugins, &options.pod_uid).map_err(anyhow::Error::msg)?;
     let registration_path =
         driver.registration_socket(&registry, &options.pod_uid).map_err(anyhow::Error::msg)?;
-    let daemon = Daemon::new(&options.pipe_directory, &options.server);
+    let daemon = ShareDaemon::new(&options.pipe_directory, &options.server);
     let folders = Folders {
         plugin: plugins.clone(),
         cdi: options.cdi_directory.clone(),

@@ -30,7 +30,7 @@ impl std::fmt::Display for ClaimName {
 /// A share of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Share {
+pub struct GpuShare {
     /// The claim's request, without the part after a slash.
     pub request: String,
     /// The pool of its device.
@@ -55,7 +55,7 @@ pub struct Share {
     pub parameters: Parameters,
 }
 
-impl Share {
+impl GpuShare {
     /// SMs that its programs may have: a ceiling above its own goes before.
     pub fn cap_sms(&self) -> u32 {
         self.parameters.limit_sms.unwrap_or(self.sms)
@@ -75,7 +75,7 @@ pub struct Namespace {
     /// Its name, [`is_share_name`].
     pub name: String,
     /// Its shares.
-    pub shares: Vec<Share>,
+    pub shares: Vec<GpuShare>,
     /// GPUs of other claims of the same pod that have this namespace too, so that a container which names them all
     /// has one directory.
     pub joined: Vec<String>,
@@ -226,7 +226,7 @@ fn read(
     result: &DeviceRequestAllocationResult,
     parameters: Parameters,
     gpus: &[Gpu],
-) -> Result<Share, ClaimError> {
+) -> Result<GpuShare, ClaimError> {
     let request = base(&result.request).to_owned();
     let Some(gpu) = gpus.iter().find(|gpu| gpu.name == result.device) else {
         let there: Vec<&str> = gpus.iter().map(|gpu| gpu.name.as_str()).collect();
@@ -258,7 +258,7 @@ fn read(
     let sms = capacity("sms", u64::from(gpu.sms))?;
     let memory_bytes = capacity("memory", gpu.memory_bytes)?;
     let clients = capacity("clients", control::report::CLIENTS_MAX)?;
-    Ok(Share {
+    Ok(GpuShare {
         pool: result.pool.clone(),
         device: gpu.name.clone(),
         share_id: result.share_id.clone(),
@@ -275,7 +275,7 @@ fn read(
 }
 
 /// Puts shares into namespaces, of which each has at most one share of a GPU.
-fn group(claim_uid: &str, shares: Vec<Share>) -> Vec<Namespace> {
+fn group(claim_uid: &str, shares: Vec<GpuShare>) -> Vec<Namespace> {
     let mut namespaces: Vec<Namespace> = Vec::new();
     for share in shares {
         let has_gpu = |of: &Namespace| of.shares.iter().any(|other| other.uuid == share.uuid);
@@ -374,7 +374,7 @@ impl Resize {
     ///
     /// # Errors
     /// What is more.
-    pub fn of(&self, allocated: &Share) -> Result<Share, String> {
+    pub fn of(&self, allocated: &GpuShare) -> Result<GpuShare, String> {
         let mut share = allocated.clone();
         if let Some(sms) = self.sms {
             if sms > allocated.cap_sms() {
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn a_resize_stays_within_what_was_allocated() {
-        let share = Share { sms: 4, memory_bytes: 1 << 30, ..Share::default() };
+        let share = GpuShare { sms: 4, memory_bytes: 1 << 30, ..GpuShare::default() };
         let of = |text: &str| Resize::parse(text).and_then(|resize| resize.of(&share));
         let less = of(r#"{"sms": 2, "memory": "512Mi", "class": "batch", "priority": 1}"#).unwrap();
         assert_eq!((less.sms, less.memory_bytes, less.class()), (2, 512 << 20, Class::Batch));

@@ -20,7 +20,7 @@ pub enum Ending {
 
 /// What becomes of a client that is handed to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum ClientAdmission {
     /// It is served.
     Taken,
     /// Its connection is closed without a word: it comes again, and gets the next server.
@@ -31,12 +31,12 @@ pub enum Admission {
 
 impl Ending {
     /// What becomes of a client that comes; `fault`: the context is corrupted.
-    pub fn admits(self, fault: bool) -> Admission {
+    pub fn admits(self, fault: bool) -> ClientAdmission {
         match self {
-            _ if fault => Admission::TurnedAway,
-            Self::Moving => Admission::TurnedAway,
-            Self::No => Admission::Taken,
-            Self::WhenIdle | Self::By(_) => Admission::Refused,
+            _ if fault => ClientAdmission::TurnedAway,
+            Self::Moving => ClientAdmission::TurnedAway,
+            Self::No => ClientAdmission::Taken,
+            Self::WhenIdle | Self::By(_) => ClientAdmission::Refused,
         }
     }
 

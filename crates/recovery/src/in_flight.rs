@@ -1,6 +1,6 @@
 //! Work in flight: what was posted to a server that is lost and is not known to be done.
 
-use crate::{Access, Again, Journal, Mark, Operation, Policy, Posted, Verdict, sort};
+use crate::{Access, Again, Journal, Mark, Operation, Posted, ReplayDecision, ReplayPolicy, sort};
 use channel::ring::{Position, RingMemory};
 
 /// What was posted to a server that is lost and is not known to be done.
@@ -53,7 +53,7 @@ impl InFlight {
     /// which it is posted is lost too.
     pub fn may_repeat(
         &mut self,
-        policy: Policy,
+        policy: ReplayPolicy,
         mut facts: impl FnMut(&Posted) -> (Again, Access),
     ) -> bool {
         let operations: Vec<Operation> = self
@@ -65,7 +65,8 @@ impl InFlight {
                 Operation { taken: posted.taken, done: *done, waited: *waited, again, access }
             })
             .collect();
-        let Verdict::Repeat(which) = sort(&operations, self.complete, self.whole, policy) else {
+        let ReplayDecision::Repeat(which) = sort(&operations, self.complete, self.whole, policy)
+        else {
             return false;
         };
         // Should the next server be lost before all of it is posted, a part may have been done once more.
@@ -125,7 +126,7 @@ mod tests {
 
         /// What is posted again to the next server, by its numbers, after operations up to `done` have passed, of
         /// which the program has waited for none.
-        fn lose(&mut self, policy: Policy, done: u64) -> Option<Vec<u64>> {
+        fn lose(&mut self, policy: ReplayPolicy, done: u64) -> Option<Vec<u64>> {
             self.ring.publish(Position::Tail, self.producer.head());
             let passed = |mark: Mark| mark.value <= done;
             let mut in_flight =
@@ -150,10 +151,10 @@ mod tests {
         program.post();
         program.post();
         // All is done: nothing is posted again.
-        assert_eq!(program.lose(Policy::Always, 2), Some(vec![]));
+        assert_eq!(program.lose(ReplayPolicy::Always, 2), Some(vec![]));
         program.post();
         // A part of the window alone would be done twice.
-        assert_eq!(program.lose(Policy::Always, 2), Some(vec![1, 2, 3]));
-        assert_eq!(program.lose(Policy::Auto, 2), None);
+        assert_eq!(program.lose(ReplayPolicy::Always, 2), Some(vec![1, 2, 3]));
+        assert_eq!(program.lose(ReplayPolicy::Auto, 2), None);
     }
 }

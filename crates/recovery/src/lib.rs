@@ -21,11 +21,11 @@ mod sort;
 
 pub use attempts::{Attempts, Obstacle};
 pub use attribution::{Attribution, AttributionState, Candidate, Evidence, Part, attribute};
-pub use ending::{Admission, Ending};
+pub use ending::{ClientAdmission, Ending};
 pub use in_flight::InFlight;
 pub use journal::{Journal, Posted};
 pub use mark::Mark;
 pub use order::Order;
 pub use progress::{Progress, Words};
 pub use session_end::End;
-pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
+pub use sort::{Access, Again, Operation, ReplayDecision, ReplayPolicy, sort};

@@ -14,7 +14,7 @@ use core::ops::Range;
 
 /// What to do with work that is in doubt: OPENMPS_REPLAY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum ReplayPolicy {
     /// Repeat what gives the same result; else report.
     #[default]
     Auto,
@@ -24,7 +24,7 @@ pub enum Policy {
     Never,
 }
 
-impl Policy {
+impl ReplayPolicy {
     /// As the environment says it.
     pub fn parse(text: &str) -> Option<Self> {
         match text.trim() {
@@ -85,7 +85,7 @@ pub enum Again {
 
 /// What becomes of the operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReplayDecision {
     /// Those with these indices are posted again.
     Repeat(Vec<usize>),
     /// What was in flight is lost, which is reported to the program.
@@ -94,7 +94,12 @@ pub enum Verdict {
 
 /// Sorts operations. `complete` if these are all that are not known to be done; `whole` if they are
 /// all that the program has not waited for.
-pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Policy) -> Verdict {
+pub fn sort(
+    operations: &[Operation],
+    complete: bool,
+    whole: bool,
+    policy: ReplayPolicy,
+) -> ReplayDecision {
     let undone = |o: &Operation| !o.done;
     let unwaited = |o: &Operation| !o.done || !o.waited && o.again != Again::Idle;
     let chosen = |which: &dyn Fn(&Operation) -> bool| {
@@ -105,20 +110,20 @@ pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Polic
             chosen
         };
         let chosen = operations.iter().enumerate().filter(|(_, o)| is_chosen(o));
-        Verdict::Repeat(chosen.map(|(index, _)| index).collect())
+        ReplayDecision::Repeat(chosen.map(|(index, _)| index).collect())
     };
     let lost = |o: &Operation| o.done && unwaited(o) && o.again == Again::Cannot;
     if complete && !operations.iter().any(|o| o.taken && !o.done) {
         return chosen(&undone);
     }
     match policy {
-        _ if !complete => Verdict::Effects,
-        Policy::Never => Verdict::Effects,
-        Policy::Always if !whole || operations.iter().any(lost) => Verdict::Effects,
-        Policy::Always => chosen(&unwaited),
-        Policy::Auto if may_repeat(operations, undone) => chosen(&undone),
-        Policy::Auto if whole && may_repeat(operations, unwaited) => chosen(&unwaited),
-        Policy::Auto => Verdict::Effects,
+        _ if !complete => ReplayDecision::Effects,
+        ReplayPolicy::Never => ReplayDecision::Effects,
+        ReplayPolicy::Always if !whole || operations.iter().any(lost) => ReplayDecision::Effects,
+        ReplayPolicy::Always => chosen(&unwaited),
+        ReplayPolicy::Auto if may_repeat(operations, undone) => chosen(&undone),
+        ReplayPolicy::Auto if whole && may_repeat(operations, unwaited) => chosen(&unwaited),
+        ReplayPolicy::Auto => ReplayDecision::Effects,
     }
 }
 
@@ -204,9 +209,9 @@ mod tests {
         let opaque = Access { opaque: true, ..Access::default() };
         let posted = Operation { access: opaque, ..Operation::default() };
         let done = Operation { taken: true, done: true, ..Operation::default() };
-        for policy in [Policy::Auto, Policy::Always, Policy::Never] {
+        for policy in [ReplayPolicy::Auto, ReplayPolicy::Always, ReplayPolicy::Never] {
             let verdict = sort(&[done.clone(), posted.clone()], true, true, policy);
-            assert_eq!(verdict, Verdict::Repeat(vec![1]), "{policy:?}");
+            assert_eq!(verdict, ReplayDecision::Repeat(vec![1]), "{policy:?}");
         }
     }
 
@@ -215,26 +220,29 @@ mod tests {
         let (a, b, c) = (0..10, 10..20, 20..30);
         let add = taken(&[a.clone(), b.clone()], &[c.clone()]);
         let use_it = taken(&[c.clone()], &[40..50]);
-        let all = Verdict::Repeat(vec![0, 1]);
-        assert_eq!(sort(&[add.clone(), use_it.clone()], true, true, Policy::Auto), all);
+        let all = ReplayDecision::Repeat(vec![0, 1]);
+        assert_eq!(sort(&[add.clone(), use_it.clone()], true, true, ReplayPolicy::Auto), all);
         assert_eq!(
-            sort(&[add.clone(), use_it.clone()], false, true, Policy::Auto),
-            Verdict::Effects
+            sort(&[add.clone(), use_it.clone()], false, true, ReplayPolicy::Auto),
+            ReplayDecision::Effects
         );
-        assert_eq!(sort(&[add.clone(), use_it], true, true, Policy::Never), Verdict::Effects);
+        assert_eq!(
+            sort(&[add.clone(), use_it], true, true, ReplayPolicy::Never),
+            ReplayDecision::Effects
+        );
         let in_place = taken(&[a.clone()], &[a.clone()]);
         assert_eq!(
-            sort(std::slice::from_ref(&in_place), true, true, Policy::Auto),
-            Verdict::Effects
+            sort(std::slice::from_ref(&in_place), true, true, ReplayPolicy::Auto),
+            ReplayDecision::Effects
         );
         let over = taken(&[], &[5..6]);
         assert_eq!(
-            sort(&[add, over], true, true, Policy::Auto),
-            Verdict::Effects,
+            sort(&[add, over], true, true, ReplayPolicy::Auto),
+            ReplayDecision::Effects,
             "it reads what is written later"
         );
-        let verdict = sort(&[in_place], true, true, Policy::Always);
-        assert_eq!(verdict, Verdict::Repeat(vec![0]));
+        let verdict = sort(&[in_place], true, true, ReplayPolicy::Always);
+        assert_eq!(verdict, ReplayDecision::Repeat(vec![0]));
     }
 
     #[test]
@@ -242,10 +250,13 @@ mod tests {
         let earlier = taken(&[], &[0..10]);
         let later = Operation { done: true, waited: true, ..taken(&[], &[5..15]) };
         assert_eq!(
-            sort(&[earlier.clone(), later.clone()], true, true, Policy::Auto),
-            Verdict::Effects
+            sort(&[earlier.clone(), later.clone()], true, true, ReplayPolicy::Auto),
+            ReplayDecision::Effects
         );
-        assert_eq!(sort(&[later, earlier], true, true, Policy::Auto), Verdict::Repeat(vec![1]));
+        assert_eq!(
+            sort(&[later, earlier], true, true, ReplayPolicy::Auto),
+            ReplayDecision::Repeat(vec![1])
+        );
     }
 
     #[test]
@@ -253,8 +264,8 @@ mod tests {
         let waited = Operation { done: true, waited: true, ..taken(&[], &[]) };
         let done = Operation { done: true, ..taken(&[], &[]) };
         let begun = taken(&[0..1], &[0..1]);
-        let verdict = sort(&[waited, done, begun], true, true, Policy::Always);
-        assert_eq!(verdict, Verdict::Repeat(vec![1, 2]));
+        let verdict = sort(&[waited, done, begun], true, true, ReplayPolicy::Always);
+        assert_eq!(verdict, ReplayDecision::Repeat(vec![1, 2]));
     }
 
     #[test]
@@ -262,8 +273,8 @@ mod tests {
         let in_doubt = taken(&[], &[0..10]);
         let wait = Operation { again: Again::Order, done: true, waited: true, ..taken(&[], &[]) };
         let later = taken(&[], &[0..10]);
-        let verdict = sort(&[wait.clone(), in_doubt, wait, later], true, true, Policy::Auto);
-        assert_eq!(verdict, Verdict::Repeat(vec![1, 2, 3]));
+        let verdict = sort(&[wait.clone(), in_doubt, wait, later], true, true, ReplayPolicy::Auto);
+        assert_eq!(verdict, ReplayDecision::Repeat(vec![1, 2, 3]));
     }
 
     const CELLS: u64 = 6;
@@ -275,21 +286,24 @@ mod tests {
         fill.access.exact = true;
         fill.done = true;
         let window = [fill.clone(), count.clone()];
-        assert_eq!(sort(&window, true, true, Policy::Auto), Verdict::Repeat(vec![0, 1]));
         assert_eq!(
-            sort(&window, true, false, Policy::Auto),
-            Verdict::Effects,
+            sort(&window, true, true, ReplayPolicy::Auto),
+            ReplayDecision::Repeat(vec![0, 1])
+        );
+        assert_eq!(
+            sort(&window, true, false, ReplayPolicy::Auto),
+            ReplayDecision::Effects,
             "more may be missing"
         );
         let waited = [Operation { waited: true, ..fill.clone() }, count.clone()];
-        assert_eq!(sort(&waited, true, true, Policy::Auto), Verdict::Effects);
+        assert_eq!(sort(&waited, true, true, ReplayPolicy::Auto), ReplayDecision::Effects);
         let gone = [Operation { again: Again::Cannot, ..fill.clone() }, count.clone()];
-        assert_eq!(sort(&gone, true, true, Policy::Auto), Verdict::Effects);
-        assert_eq!(sort(&gone, true, true, Policy::Always), Verdict::Effects);
+        assert_eq!(sort(&gone, true, true, ReplayPolicy::Auto), ReplayDecision::Effects);
+        assert_eq!(sort(&gone, true, true, ReplayPolicy::Always), ReplayDecision::Effects);
         fill.access.writes = vec![0..9];
         assert_eq!(
-            sort(&[fill, count], true, true, Policy::Auto),
-            Verdict::Effects,
+            sort(&[fill, count], true, true, ReplayPolicy::Auto),
+            ReplayDecision::Effects,
             "not all of it"
         );
     }
@@ -353,7 +367,7 @@ mod tests {
                     run(&mut memory, number as u64, o, cells);
                 }
             }
-            if let Verdict::Repeat(which) = sort(&operations, true, true, Policy::Auto) {
+            if let ReplayDecision::Repeat(which) = sort(&operations, true, true, ReplayPolicy::Auto) {
                 for index in which {
                     run(&mut memory, index as u64, &operations[index], usize::MAX);
                 }

@@ -7,14 +7,14 @@ pub(crate) mod effects;
 pub(crate) mod variables;
 
 use cuda_api::environment::OPENMPS_REPLAY;
-use recovery::Policy;
+use recovery::ReplayPolicy;
 use std::sync::OnceLock;
 
 /// What OPENMPS_REPLAY says.
-pub(crate) fn policy() -> Policy {
-    static POLICY: OnceLock<Policy> = OnceLock::new();
+pub(crate) fn policy() -> ReplayPolicy {
+    static POLICY: OnceLock<ReplayPolicy> = OnceLock::new();
     *POLICY.get_or_init(|| {
         let text = std::env::var(OPENMPS_REPLAY).ok();
-        text.and_then(|text| Policy::parse(&text)).unwrap_or_default()
+        text.and_then(|text| ReplayPolicy::parse(&text)).unwrap_or_default()
     })
 }

@@ -14,7 +14,7 @@ use channel::request::MemoryInfo;
 use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
 use cuda_api::handle::Handle;
 use cuda_api::{CUmemoryPool, CUresult, number};
-use recovery::Policy;
+use recovery::ReplayPolicy;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -152,7 +152,7 @@ fn post_count(client: &'static Client, stream: Handle, calls: &AtomicU32) {
 fn a_host_function_that_has_run_is_not_waited_for_again_at_the_next_server() {
     watched(|| {
         let program = Copying::new();
-        program.client.state().replay = Policy::Always;
+        program.client.state().replay = ReplayPolicy::Always;
         let client = program.client;
         let (stream, calls) = (program.stream(NON_BLOCKING), AtomicU32::new(0));
         program.copy(stream);

@@ -2,7 +2,7 @@
 
 use super::query::find;
 use super::request::{Failure, Request};
-use crate::status::{Client, ID_PREFIX};
+use crate::status::{ID_PREFIX, ListedClient};
 use crate::users;
 use channel::message::Devices;
 use cuda_api::CUuuid;
@@ -95,8 +95,8 @@ pub(crate) fn check_terminated(name: &str, code: u32) -> Result<(), Failure> {
 /// The numbers of the clients that a word names: `id:7` the one with that number in its server, a
 /// plain number the sessions of that process. A plain number that is no process here may be the
 /// number of a client whose process has none.
-pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Failure> {
-    let ids = |of: &dyn Fn(&Client) -> bool| -> Vec<u32> {
+pub(super) fn client_ids(clients: &[ListedClient], word: &str) -> Result<Vec<u32>, Failure> {
+    let ids = |of: &dyn Fn(&ListedClient) -> bool| -> Vec<u32> {
         clients.iter().filter(|client| of(client)).map(|client| client.id).collect()
     };
     let (id, pid) = match word.strip_prefix(ID_PREFIX) {
@@ -122,7 +122,7 @@ pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Fai
     if !found.is_empty() {
         return Ok(found);
     }
-    let nameless = clients.iter().filter(|client| client.pid.is_none()).map(Client::name);
+    let nameless = clients.iter().filter(|client| client.pid.is_none()).map(ListedClient::name);
     let nameless: Vec<String> = nameless.collect();
     let hint = match nameless.is_empty() {
         true => String::new(),
@@ -186,8 +186,8 @@ pub(super) fn cancel_quit(request: &Request<'_>) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    fn client(pid: Option<u32>, id: u32) -> Client {
-        Client {
+    fn client(pid: Option<u32>, id: u32) -> ListedClient {
+        ListedClient {
             pid,
             process: pid.unwrap_or(0),
             id,

@@ -21,7 +21,7 @@ use std::fmt::Write;
 pub const COMMAND_BYTES_MAX: usize = 4096;
 
 /// One command.
-pub struct Command {
+pub struct ControlCommand {
     /// Its name.
     pub name: &'static str,
     /// Its arguments as help shows them.
@@ -50,7 +50,7 @@ pub(crate) struct Answer {
 macro_rules! commands {
     ($($name:literal $arguments:literal $privileged:ident $handler:expr, $help:literal;)*) => {
         /// All commands, in the order of help.
-        pub const COMMANDS: &[Command] = &[$(Command {
+        pub const COMMANDS: &[ControlCommand] = &[$(ControlCommand {
             name: $name,
             arguments: $arguments,
             privileged: privilege!($privileged),

@@ -3,7 +3,7 @@
 use super::request::{Failure, Request};
 use crate::daemon::{QueryError, ServerSummary};
 use crate::format;
-use crate::status::{Client, Device, ServerState, Status};
+use crate::status::{ListedClient, ListedDevice, ServerPhase, Status};
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 
@@ -15,20 +15,20 @@ pub(super) fn get_server_list(request: &Request<'_>) -> Result<String, Failure> 
 pub(super) fn get_server_status(request: &Request<'_>) -> Result<String, Failure> {
     let server = one_server(request)?;
     let state = match request.daemon.status(server.pid) {
-        Ok(status) if server.state == ServerState::Active => status.state,
+        Ok(status) if server.state == ServerPhase::Active => status.state,
         // One that starts does not answer yet, and says so by its state.
         Ok(_) | Err(QueryError::NotReady(_)) => server.state,
         Err(error) => return Err(error.into()),
     };
     // A server that ends with the last of its clients is an active one by NVIDIA's words.
-    let shown = if state == ServerState::ShuttingDown { ServerState::Active } else { state };
+    let shown = if state == ServerPhase::ShuttingDown { ServerPhase::Active } else { state };
     Ok(format!("{}\n", shown.word()))
 }
 
 pub(super) fn get_client_list(request: &Request<'_>) -> Result<String, Failure> {
     let server = one_server(request)?;
     let status = request.daemon.status(server.pid)?;
-    Ok(lines(status.clients.iter().map(Client::name)))
+    Ok(lines(status.clients.iter().map(ListedClient::name)))
 }
 
 pub(super) fn get_device_client_list(request: &Request<'_>) -> Result<String, Failure> {
@@ -36,7 +36,7 @@ pub(super) fn get_device_client_list(request: &Request<'_>) -> Result<String, Fa
         [] => visible(request),
         _ => vec![one_server(request)?],
     };
-    let (mut devices, mut clients) = (Vec::<Device>::new(), Vec::<Client>::new());
+    let (mut devices, mut clients) = (Vec::<ListedDevice>::new(), Vec::<ListedClient>::new());
     let (statuses, silent) = statuses(request, &servers);
     for (_, status) in statuses {
         for device in status.devices {
@@ -57,7 +57,7 @@ pub(super) fn ps(request: &Request<'_>) -> Result<String, Failure> {
         _ => return Err("usage: ps [-p <server PID>]".into()),
     };
     let (statuses, silent) = statuses(request, &servers);
-    let rows: Vec<(u32, &[Client])> =
+    let rows: Vec<(u32, &[ListedClient])> =
         statuses.iter().map(|(pid, status)| (*pid, status.clients.as_slice())).collect();
     finish(format::processes(&rows, pid_namespace), &silent)
 }
@@ -73,7 +73,7 @@ pub(super) fn device_query(request: &Request<'_>) -> Result<String, Failure> {
     };
     let mut text = String::new();
     if words.is_empty() {
-        let devices = Device::list(&*request.daemon.devices()?);
+        let devices = ListedDevice::list(&*request.daemon.devices()?);
         let _ = write!(text, "Default\n{}", format::devices(&devices, csv));
     }
     let (statuses, silent) = statuses(request, &servers);
@@ -125,7 +125,7 @@ fn statuses(
 ) -> (Vec<(u32, Status)>, Vec<QueryError>) {
     let pids: Vec<u32> = servers
         .iter()
-        .filter(|server| server.state != ServerState::Initializing)
+        .filter(|server| server.state != ServerPhase::Initializing)
         .map(|server| server.pid)
         .collect();
     let (mut known, mut silent) = (Vec::new(), Vec::new());

@@ -2,8 +2,8 @@
 
 use super::query::{pid_namespace, visible};
 use super::request::{Failure, Request};
-use crate::report::{Client, Context, Release, Report, SCHEMA, Server};
-use crate::status::Device;
+use crate::report::{ClientReport, Context, ReleaseReport, Report, SCHEMA, ServerReport};
+use crate::status::ListedDevice;
 use crate::users;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 
@@ -17,7 +17,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         .iter()
         .zip(answers)
         .map(|(server, (_, answer))| {
-            let mut row = Server {
+            let mut row = ServerReport {
                 pid: server.pid,
                 uid: server.uid,
                 user: users::name(server.uid),
@@ -32,9 +32,9 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
             };
             match answer {
                 Ok(status) => {
-                    let client = |client: &crate::status::Client| {
+                    let client = |client: &crate::status::ListedClient| {
                         let namespace = client.pid.and_then(pid_namespace);
-                        let mut row = Client::new(client, users::name(client.uid), namespace);
+                        let mut row = ClientReport::new(client, users::name(client.uid), namespace);
                         row.mps_namespace = daemon.mps_namespace(server.pid, client.process);
                         row
                     };
@@ -50,7 +50,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
     let report = Report {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        release: Release::of_this_build(),
+        release: ReleaseReport::of_this_build(),
         pid: std::process::id(),
         uid: daemon.owner(),
         protocol: if daemon.is_v3() { 3 } else { 2 },
@@ -66,7 +66,9 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         problems: daemon.problems(|uid| request.sees(uid)),
         counters: daemon.counters(),
         refusals: crate::daemon::refusals(),
-        devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
+        devices: daemon
+            .known_devices()
+            .map_or_else(Vec::new, |devices| ListedDevice::list(&devices)),
         cgroup_limits: daemon.cgroup_memory(),
         faults: daemon.faults(|uid| request.sees(uid)),
         servers,

@@ -9,7 +9,7 @@ use super::servers::protocol::{self, Socket};
 use super::sources::Sources;
 use super::state::State;
 use super::succession::presence::Presence;
-use crate::accounting::Record;
+use crate::accounting::AccountingRecord;
 use crate::log::LineAssembler;
 use channel::log_line::Level;
 use channel::message::Message;
@@ -414,7 +414,7 @@ impl EventLoop {
                 self.daemon.follow_number(state, device);
             }
             Message::Ended(ended) => {
-                self.daemon.write_down(&Record::new(pid, ended));
+                self.daemon.write_down(&AccountingRecord::new(pid, ended));
             }
             Message::Fault(reason) => {
                 let text = format!("Server {pid} has met a fatal fault: {reason}");

@@ -40,7 +40,7 @@ use crate::fault_budget::FaultBudget;
 use crate::faults::Fault;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
-use crate::status::{ServerState, Status};
+use crate::status::{ServerPhase, Status};
 use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
@@ -151,7 +151,7 @@ pub(crate) struct ServerSummary {
     pub uid: u32,
     /// Its name, in protocol 3.
     pub name: Option<String>,
-    pub state: ServerState,
+    pub state: ServerPhase,
     /// The process for which alone it is there, because its kernels run for long.
     pub isolates: Option<u32>,
     /// The process for which alone it is there, because it may have caused a fault.

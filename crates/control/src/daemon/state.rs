@@ -9,7 +9,7 @@ use super::servers::questions::{LastAnswers, Questions};
 use crate::accounting::Present;
 use crate::faults::Faults;
 use crate::settings::{Settings, SettingsRecord};
-use crate::status::ServerState;
+use crate::status::ServerPhase;
 use crate::v3::Tenancy;
 use crate::v3::endpoints::Chosen;
 use channel::message::RequestedLimits;
@@ -95,13 +95,13 @@ pub(crate) struct Link {
 }
 
 /// What a server is called in lists.
-pub(crate) fn state_of(server: &Server) -> ServerState {
+pub(crate) fn state_of(server: &Server) -> ServerPhase {
     match server.phase {
-        Phase::Starting { .. } => ServerState::Initializing,
-        _ if server.fault => ServerState::Fault,
-        Phase::Running if server.role == Role::Standby => ServerState::Standby,
-        Phase::Running => ServerState::Active,
-        Phase::Draining => ServerState::ShuttingDown,
+        Phase::Starting { .. } => ServerPhase::Initializing,
+        _ if server.fault => ServerPhase::Fault,
+        Phase::Running if server.role == Role::Standby => ServerPhase::Standby,
+        Phase::Running => ServerPhase::Active,
+        Phase::Draining => ServerPhase::ShuttingDown,
     }
 }
 

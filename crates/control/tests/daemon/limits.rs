@@ -2,7 +2,7 @@
 
 use crate::harness::{ClientProcess, Daemon, NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::CONTROL;
-use control::report::{Limits, Report};
+use control::report::{LimitsReport, Report};
 
 crate::tests! {
     each_command_prints_what_nvidias_does,
@@ -27,7 +27,7 @@ fn report(setting: &Setting) -> Report {
     serde_json::from_str(&setting.command("report").0).expect("a report")
 }
 
-fn limits(setting: &Setting, client: &ClientProcess) -> Limits {
+fn limits(setting: &Setting, client: &ClientProcess) -> LimitsReport {
     let report = report(setting);
     let mut clients = report.servers.iter().flat_map(|server| &server.clients);
     clients.find(|row| row.pid == Some(client.pid())).expect("the client").limits.clone()

@@ -3,7 +3,7 @@
 
 use crate::harness::{ClientProcess, Daemon, Setting};
 use crate::stand_in::CONTROL;
-use control::report::{Client, Report};
+use control::report::{ClientReport, Report};
 use std::path::{Path, PathBuf};
 
 crate::tests! {
@@ -42,7 +42,7 @@ fn own_cgroup() -> String {
     }
 }
 
-fn client_of(setting: &Setting, process: &ClientProcess) -> Client {
+fn client_of(setting: &Setting, process: &ClientProcess) -> ClientReport {
     let report: Report = serde_json::from_str(&ok(setting, "report")).unwrap();
     let mut clients = report.servers.into_iter().flat_map(|server| server.clients);
     clients.find(|client| client.pid == Some(process.pid())).expect("it is listed")
@@ -211,7 +211,12 @@ fn limits_of_the_dmem_controller_and_of_variables_hold_for_clients_to_come() {
 }
 
 /// Waits for what a client's server was notified of.
-fn wait_for(setting: &Setting, process: &ClientProcess, what: &str, is: impl Fn(&Client) -> bool) {
+fn wait_for(
+    setting: &Setting,
+    process: &ClientProcess,
+    what: &str,
+    is: impl Fn(&ClientReport) -> bool,
+) {
     crate::harness::wait_until(what, || is(&client_of(setting, process)));
 }
 
@@ -229,7 +234,7 @@ fn limits_of_a_cgroup_reach_programs_that_run() {
     ok(&setting, "feature enable memacct");
     write(3);
     let client = setting.client(None).unwrap();
-    let has = |gib: u64| move |of: &Client| of.limits.memory_bytes == Some(gib << 30);
+    let has = |gib: u64| move |of: &ClientReport| of.limits.memory_bytes == Some(gib << 30);
     assert!(has(3)(&client_of(&setting, &client)));
     write(5);
     wait_for(&setting, &client, "it is raised", has(5));
@@ -265,7 +270,7 @@ fn a_namespace_has_limits_for_its_clients_together() {
         setting.pipe.clone_from(&pipe);
         client
     };
-    let has = |gib: u64| move |of: &Client| of.limits.memory_bytes == Some(gib << 30);
+    let has = |gib: u64| move |of: &ClientReport| of.limits.memory_bytes == Some(gib << 30);
     let first = in_pod(&mut setting).unwrap();
     wait_for(&setting, &first, "the device's own limit", has(6));
     let second = in_pod(&mut setting).unwrap();

@@ -3,7 +3,7 @@
 
 use super::daemon_directory;
 use control::locate;
-use control::report::Client;
+use control::report::ClientReport;
 use cuda_api::extension::{PROCESS_ROWS_MAX, ProcessRow};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -41,7 +41,8 @@ impl Users {
             .filter(|user| servers.iter().all(|server| server.pid != user.pid))
             .collect();
         let clients = servers.iter().flat_map(|server| &server.clients);
-        let here = |client: &&Client| client.device_uuid.is_empty() || client.device_uuid == uuid;
+        let here =
+            |client: &&ClientReport| client.device_uuid.is_empty() || client.device_uuid == uuid;
         let clients = clients.filter(here).filter_map(user);
         Self { clients: clients.collect(), alone }
     }
@@ -53,7 +54,7 @@ pub(super) fn used_bytes(file: Option<&Path>) -> u64 {
 }
 
 /// A process that has no id here is in another namespace, and cannot be named.
-fn user(client: &Client) -> Option<User> {
+fn user(client: &ClientReport) -> Option<User> {
     let busy_ns = client.work.map(|work| work.busy_ns);
     let memory_limit = client.limits.memory_bytes;
     Some(User { pid: client.pid?, memory_bytes: client.memory_bytes, memory_limit, busy_ns })
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_client_of_another_namespace_is_not_listed() {
-        let client = |pid: &str| -> Client {
+        let client = |pid: &str| -> ClientReport {
             let rest = r#""id":1,"user":"ann","memory_bytes":4,"kernels":0,"command":"""#;
             let text = format!(r#"{{"pid":{pid},{rest},"work":{{"busy_ns":5}}}}"#);
             serde_json::from_str(&text).unwrap()

@@ -18,16 +18,16 @@ mod words;
 pub use model::{Analysis, KernelAdvice, Limiter, Machine, analyse};
 pub use neighbours::{Neighbour, neighbours};
 pub use observed::Observed;
-pub use roofline::{Bound, Ceilings, Roof, Work};
+pub use roofline::{Bound, Ceilings, KernelRates, Roof};
 pub use sharing::{Limit, predict};
 pub use watch::Watch;
 pub use words::{describe, verdict};
 
 use crate::rates::Rates;
 use crate::reading::Reading;
-use crate::source::Source;
+use crate::source::ReportSource;
 use anyhow::Result;
-use control::accounting::Record;
+use control::accounting::AccountingRecord;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub struct Advice {
 
 impl Advice {
     /// Names neighbours among recorded programs. `device`: its SMs, and its memory in bytes.
-    pub fn with_neighbours(mut self, records: &[Record], device: (u32, u64)) -> Self {
+    pub fn with_neighbours(mut self, records: &[AccountingRecord], device: (u32, u64)) -> Self {
         self.neighbours = neighbours(records, &self.command, &self.analysis, device);
         self.words = describe(&self);
         self
@@ -76,7 +76,7 @@ impl Advice {
 }
 
 /// Advice on the clients that run: what they do for a while is looked at.
-pub fn of_clients(source: &mut dyn Source, look: Duration) -> Result<Vec<Advice>> {
+pub fn of_clients(source: &mut dyn ReportSource, look: Duration) -> Result<Vec<Advice>> {
     let before = Reading { at: Instant::now(), report: source.report()? };
     std::thread::sleep(look);
     let now = Reading { at: Instant::now(), report: source.report()? };

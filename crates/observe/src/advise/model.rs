@@ -1,7 +1,7 @@
 //! What a program's counters say of its use of the device.
 
 use super::observed::Observed;
-use super::roofline::{Ceilings, Roof, Work};
+use super::roofline::{Ceilings, KernelRates, Roof};
 use super::sharing::{Limit, limit, predict};
 use crate::names;
 use crate::rates::DeviceRates;
@@ -167,9 +167,9 @@ fn kernel_advice(kernel: &Kernel, all_ns: u64, machine: &Machine) -> KernelAdvic
         sms: shape.blocks().min(sms) as f64 / sms as f64,
         limiter: limiter(&shape, machine),
         instructions_per_byte: per_byte,
-        roof: machine
-            .ceilings
-            .and_then(|ceilings| Some(ceilings.over(Work::between(&Kernel::default(), kernel)?))),
+        roof: machine.ceilings.and_then(|ceilings| {
+            Some(ceilings.over(KernelRates::between(&Kernel::default(), kernel)?))
+        }),
     }
 }
 

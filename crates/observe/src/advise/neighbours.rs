@@ -4,7 +4,7 @@
 //! memory bandwidth no record says.
 
 use super::Analysis;
-use control::accounting::Record;
+use control::accounting::AccountingRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,23 +29,23 @@ pub struct Neighbour {
 /// Those whose memory fits beside a program's: first those with which it leaves least of the device idle without a
 /// loss, then those with which it loses least. `command` is its own, `sms` and `memory_bytes` are the device's.
 pub fn neighbours(
-    records: &[Record],
+    records: &[AccountingRecord],
     command: &str,
     of: &Analysis,
     (sms, memory_bytes): (u32, u64),
 ) -> Vec<Neighbour> {
-    let is_known = |record: &&Record| {
+    let is_known = |record: &&AccountingRecord| {
         let says_all = !record.lost && !record.uncounted;
         let long = record.wall_ms >= WALL_MS_MIN;
         says_all && long && record.sm_active_ns > 0 && record.command != command
     };
     // The last run of each says most of the next one.
-    let last: BTreeMap<&str, &Record> =
+    let last: BTreeMap<&str, &AccountingRecord> =
         records.iter().filter(is_known).map(|record| (record.command.as_str(), record)).collect();
-    let fits = |record: &&&Record| {
+    let fits = |record: &&&AccountingRecord| {
         record.peak_memory_bytes.saturating_add(of.memory_bytes) <= memory_bytes
     };
-    let neighbour = |record: &&Record| {
+    let neighbour = |record: &&AccountingRecord| {
         let all = record.wall_ms as f64 * 1e6 * f64::from(sms.max(1));
         let sm_share = (record.sm_active_ns as f64 / all).min(1.0);
         Neighbour {
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn those_that_fit_come_first_and_those_without_memory_not_at_all() {
-        let record = |command: &str, share: f64, memory: u64| Record {
+        let record = |command: &str, share: f64, memory: u64| AccountingRecord {
             command: command.to_owned(),
             wall_ms: 2000,
             sm_active_ns: (share * 8.0 * 2e9) as u64,
             peak_memory_bytes: memory << 30,
-            ..Record::default()
+            ..AccountingRecord::default()
         };
         let mut records = vec![
             record("./idle", 0.01, 1),
@@ -87,8 +87,8 @@ mod tests {
             // Later, and what counts.
             record("./infer", 0.25, 1),
         ];
-        records.push(Record { lost: true, ..record("./lost", 0.1, 1) });
-        records.push(Record { wall_ms: 10, ..record("./short", 0.1, 1) });
+        records.push(AccountingRecord { lost: true, ..record("./lost", 0.1, 1) });
+        records.push(AccountingRecord { wall_ms: 10, ..record("./short", 0.1, 1) });
         let analysis = Analysis { sm_share: 0.5, memory_bytes: 2 << 30, ..Analysis::default() };
         let found = neighbours(&records, "./self", &analysis, (8, 8 << 30));
         let seen: Vec<_> =

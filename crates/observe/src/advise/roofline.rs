@@ -24,14 +24,14 @@ pub struct Ceilings {
 
 /// Rates of a kernel while it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Work {
+pub struct KernelRates {
     /// Instructions of threads a second.
     pub instructions_per_s: f64,
     /// Bytes read and written a second.
     pub bytes_per_s: f64,
 }
 
-impl Work {
+impl KernelRates {
     /// Of a kernel from one count of it to a later one; `None` if it did not run meanwhile, or is not counted.
     pub fn between(before: &Kernel, now: &Kernel) -> Option<Self> {
         let grown = |of: fn(&Kernel) -> u64| of(now).saturating_sub(of(before)) as f64;
@@ -62,7 +62,7 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Roof {
     /// What it did.
-    pub work: Work,
+    pub work: KernelRates,
     /// What it is bound by.
     pub bound: Bound,
     /// Its part of the ceiling of instructions.
@@ -73,7 +73,7 @@ pub struct Roof {
 
 impl Ceilings {
     /// What bounds a kernel that did so much.
-    pub fn over(&self, work: Work) -> Roof {
+    pub fn over(&self, work: KernelRates) -> Roof {
         // What is measured scatters: a little beyond a ceiling is at it.
         let of = |rate: f64, most: f64| if most > 0.0 { (rate / most).min(1.0) } else { 0.0 };
         let of_instructions = of(work.instructions_per_s, self.instructions_per_s);
@@ -103,7 +103,8 @@ mod tests {
             memory_bytes_per_s: 10e9,
         };
         let bound = |instructions: f64, bytes: f64| {
-            let work = Work { instructions_per_s: instructions * 1e9, bytes_per_s: bytes * 1e9 };
+            let work =
+                KernelRates { instructions_per_s: instructions * 1e9, bytes_per_s: bytes * 1e9 };
             let roof = ceilings.over(work);
             (roof.bound, roof.of_bandwidth)
         };
@@ -123,9 +124,9 @@ mod tests {
             ..Kernel::default()
         };
         let (before, now) = (kernel(1_000, 50, 7), kernel(1_001_000, 2_050, 4_007));
-        let work = Work::between(&before, &now).expect("it ran");
+        let work = KernelRates::between(&before, &now).expect("it ran");
         assert_eq!((work.instructions_per_s, work.bytes_per_s), (2e6, 4e6));
-        assert_eq!(Work::between(&now, &now), None);
-        assert_eq!(Work::between(&Kernel::default(), &kernel(5, 0, 0)), None, "by events");
+        assert_eq!(KernelRates::between(&now, &now), None);
+        assert_eq!(KernelRates::between(&Kernel::default(), &kernel(5, 0, 0)), None, "by events");
     }
 }

@@ -105,12 +105,12 @@ fn what_bounds_a_kernel_is_said_where_the_device_was_measured() {
 #[test]
 fn neighbours_are_named_with_what_both_want() {
     let analysis = analyse(&observed(1.0, 0.5), &[kernel(1, 8, 32)], &MACHINE);
-    let record = Record {
+    let record = AccountingRecord {
         command: "./infer".to_owned(),
         wall_ms: 1000,
         sm_active_ns: 2_000_000_000,
         peak_memory_bytes: 1 << 30,
-        ..Record::default()
+        ..AccountingRecord::default()
     };
     let advice = Advice { analysis, ..Advice::default() }.with_neighbours(&[record], (8, 8 << 30));
     let words = advice.words.join("\n");

@@ -3,7 +3,7 @@
 use super::{Machine, Observed};
 use crate::reading::{ClientKey, Reading, clients, devices};
 use control::counts::{ClientCounts, Kernel, Timing};
-use control::report::Client;
+use control::report::ClientReport;
 use control::status::DeviceCounts;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ pub struct Watch {
     begun: Instant,
     last: Instant,
     /// As they were seen first, if they were there when it began, and last.
-    clients: BTreeMap<ClientKey, (Option<Client>, Client)>,
+    clients: BTreeMap<ClientKey, (Option<ClientReport>, ClientReport)>,
     /// By server.
     devices: BTreeMap<u32, (String, DeviceCounts)>,
     kernels: BTreeMap<ClientKey, Vec<Kernel>>,
@@ -111,7 +111,7 @@ impl Watch {
             memory_bytes: used.values().map(|counts| counts.memory_bytes).sum(),
             ceilings: None,
         };
-        let grown = |of: fn(&Client) -> u64| -> f64 {
+        let grown = |of: fn(&ClientReport) -> u64| -> f64 {
             let clients = self.clients.values();
             let each =
                 clients.map(|(first, last)| of(last).saturating_sub(first.as_ref().map_or(0, of)));
@@ -119,7 +119,7 @@ impl Watch {
         };
         let work = |of: fn(&control::report::Work) -> u64| -> f64 {
             let clients = self.clients.values();
-            let value = |client: &Client| client.work.as_ref().map_or(0, of);
+            let value = |client: &ClientReport| client.work.as_ref().map_or(0, of);
             let each = clients
                 .map(|(first, last)| value(last).saturating_sub(first.as_ref().map_or(0, value)));
             each.sum::<u64>() as f64

@@ -12,8 +12,8 @@ pub use format::Format;
 pub use series::{CLIENTS_MAX, Series};
 
 use control::counts::ClientCounts;
-use control::report::{Client, ContextCalls, Counters, Report, Scheduling, Server};
-use control::status::Device;
+use control::report::{ClientReport, ContextCalls, Counters, Report, Scheduling, ServerReport};
+use control::status::ListedDevice;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
 type Value<T> = fn(&T) -> f64;
 
 /// Memory of a device, by the names that dcgm-exporter gives it.
-const MEMORY: &[(Family, Value<Device>)] = &[
+const MEMORY: &[(Family, Value<ListedDevice>)] = &[
     (gauge("DCGM_FI_DEV_FB_USED", "Device memory that is used, MiB."), |d| {
         (used_bytes(d) >> 20) as f64
     }),
@@ -63,13 +63,13 @@ const MEMORY: &[(Family, Value<Device>)] = &[
     }),
 ];
 
-fn used_bytes(device: &Device) -> u64 {
+fn used_bytes(device: &ListedDevice) -> u64 {
     device.counts.memory_bytes.saturating_sub(device.counts.memory_free_bytes)
 }
 
 /// What a server says of its device: counters since its start; rates are the reader's, and so are sums over the
 /// servers of several users.
-const DEVICE: &[(Family, Value<Device>)] = &[
+const DEVICE: &[(Family, Value<ListedDevice>)] = &[
     (gauge("openmps_device_sms", "SMs of the device."), |d| f64::from(d.counts.sms)),
     (gauge("openmps_device_warps_per_sm", "Warps that an SM has room for."), |d| {
         f64::from(d.counts.warps_per_sm)
@@ -207,7 +207,7 @@ pub struct Ratios {
 struct Numbers([f64; CLIENT.len()]);
 
 impl Numbers {
-    fn of(client: &Client) -> Self {
+    fn of(client: &ClientReport) -> Self {
         let mut numbers = Self::default();
         for (place, (_, value)) in numbers.0.iter_mut().zip(CLIENT) {
             *place = value(client);
@@ -216,7 +216,7 @@ impl Numbers {
     }
 }
 
-const CLIENT: &[(Family, Value<Client>)] = &[
+const CLIENT: &[(Family, Value<ClientReport>)] = &[
     (gauge("openmps_client_memory_bytes", "Device memory of a client."), |c| c.memory_bytes as f64),
     (
         gauge(
@@ -344,7 +344,7 @@ impl Text {
 }
 
 /// Labels of a device, as dcgm-exporter has them.
-fn device_labels(device: &Device) -> String {
+fn device_labels(device: &ListedDevice) -> String {
     let ordinal = device.ordinal.to_string();
     labels(&[
         ("gpu", &ordinal),
@@ -355,7 +355,7 @@ fn device_labels(device: &Device) -> String {
 }
 
 /// Labels of what a server says of a device.
-fn server_device_labels(device: &Device, server: u32) -> String {
+fn server_device_labels(device: &ListedDevice, server: u32) -> String {
     let (ordinal, server) = (device.ordinal.to_string(), server.to_string());
     labels(&[
         ("gpu", &ordinal),
@@ -442,7 +442,7 @@ const CONTEXT_CALLS: &[(Family, Value<ContextCalls>)] = &[
     ),
 ];
 
-fn context_calls(text: &mut Text, servers: &[Server]) {
+fn context_calls(text: &mut Text, servers: &[ServerReport]) {
     for (family, value) in CONTEXT_CALLS {
         text.family(family);
         for server in servers {
@@ -455,7 +455,7 @@ fn context_calls(text: &mut Text, servers: &[Server]) {
 }
 
 /// A gauge for each server, with what it is for and how it is.
-fn servers(text: &mut Text, servers: &[Server]) {
+fn servers(text: &mut Text, servers: &[ServerReport]) {
     let family = gauge(
         "openmps_server",
         "1 for each server: its state, and whether it is for all programs, or for one that may have caused a \
@@ -504,7 +504,7 @@ const SPACE: &[(Family, Value<Scheduling>)] = &[
 ];
 
 /// The greatest value of a server's clients: the same one holds for all of a class.
-fn space(text: &mut Text, servers: &[Server]) {
+fn space(text: &mut Text, servers: &[ServerReport]) {
     for (family, value) in SPACE {
         text.family(family);
         for server in servers {
@@ -516,13 +516,13 @@ fn space(text: &mut Text, servers: &[Server]) {
 }
 
 fn devices(text: &mut Text, report: &Report, ratios: &BTreeMap<String, Ratios>) {
-    let all: Vec<(u32, &Device)> = report
+    let all: Vec<(u32, &ListedDevice)> = report
         .servers
         .iter()
         .flat_map(|server| server.devices.iter().map(move |device| (server.pid, device)))
         .collect();
     // A device that several users' servers offer is told of once, where each knows of all of it.
-    let mut each: BTreeMap<&str, &Device> = BTreeMap::new();
+    let mut each: BTreeMap<&str, &ListedDevice> = BTreeMap::new();
     for (_, device) in &all {
         let known = each.entry(&device.uuid).or_insert(device);
         if used_bytes(device) > used_bytes(known) {

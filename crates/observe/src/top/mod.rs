@@ -15,7 +15,7 @@ pub use draw::draw;
 use crate::past::Past;
 use crate::rates::Rates;
 use crate::reading::Reading;
-use crate::source::Source;
+use crate::source::ReportSource;
 use anyhow::Result;
 use control::counts::ClientCounts;
 use ratatui::Terminal;
@@ -33,7 +33,7 @@ const LATE: Duration = Duration::from_secs(2);
 /// Size of the one frame that is printed where there is no terminal.
 const FRAME: (u16, u16) = (120, 30);
 
-fn read(source: &mut dyn Source) -> Result<Reading> {
+fn read(source: &mut dyn ReportSource) -> Result<Reading> {
     Ok(Reading { at: Instant::now(), report: source.report()? })
 }
 
@@ -45,7 +45,7 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// What happens in `interval` from now on.
-pub fn rates_of(source: &mut dyn Source, interval: Duration) -> Result<Rates> {
+pub fn rates_of(source: &mut dyn ReportSource, interval: Duration) -> Result<Rates> {
     let before = read(source)?;
     std::thread::sleep(interval);
     let now = read(source)?;
@@ -53,7 +53,7 @@ pub fn rates_of(source: &mut dyn Source, interval: Duration) -> Result<Rates> {
 }
 
 /// The frame as text, for what is no terminal: what happened in `interval`.
-pub fn print_once(source: &mut dyn Source, interval: Duration) -> Result<String> {
+pub fn print_once(source: &mut dyn ReportSource, interval: Duration) -> Result<String> {
     let rates = rates_of(source, interval)?;
     let mut app = App::new(false);
     app.ascii = !is_utf8(|name| std::env::var(name).ok());
@@ -97,7 +97,7 @@ enum Told {
 }
 
 /// Asks on a thread of its own, so that keys are heard however long an answer takes.
-fn asker(mut source: Box<dyn Source + Send>) -> io::Result<(Sender<Asked>, Receiver<Told>)> {
+fn asker(mut source: Box<dyn ReportSource + Send>) -> io::Result<(Sender<Asked>, Receiver<Told>)> {
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     let answer = move || {
@@ -119,7 +119,7 @@ fn asker(mut source: Box<dyn Source + Send>) -> io::Result<(Sender<Asked>, Recei
 /// Shows the screen until the reader quits, or `ended` is set. A question that is open then is left to its
 /// thread.
 pub fn run(
-    mut source: Box<dyn Source + Send>,
+    mut source: Box<dyn ReportSource + Send>,
     interval: Duration,
     colours: bool,
     ended: &AtomicBool,

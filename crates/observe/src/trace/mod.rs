@@ -7,5 +7,5 @@ mod recorder;
 mod tests;
 mod write;
 
-pub use recorder::{Client, Recorder, Recording};
+pub use recorder::{RecordedClient, Recorder, Recording};
 pub use write::{chrome, perfetto};

@@ -5,7 +5,7 @@ use prost::Message;
 
 /// The whole file.
 #[derive(Clone, PartialEq, Message)]
-pub struct Trace {
+pub struct PerfettoTrace {
     /// Its packets.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,

@@ -1,8 +1,8 @@
 //! Recorder: asks a daemon again and again for what was done, until all of it has come.
 
-use crate::source::Source;
+use crate::source::ReportSource;
 use anyhow::Result;
-use control::trace::{Record, Trace, TraceClient};
+use control::trace::{Trace, TracedClient, TracedWork};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server's state in reports once it takes clients.
@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 1 << 30;
 
 /// A client of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Client {
+pub struct RecordedClient {
     /// Its process, as its server sees it.
     pub pid: u32,
     /// Its command line.
@@ -26,9 +26,9 @@ pub struct Client {
 #[derive(Debug, Default)]
 pub struct Recording {
     /// The clients, by server and number.
-    pub clients: BTreeMap<(u32, u32), Client>,
+    pub clients: BTreeMap<(u32, u32), RecordedClient>,
     /// The records with their server, as they ended.
-    pub records: Vec<(u32, Record)>,
+    pub records: Vec<(u32, TracedWork)>,
     /// Records that were lost.
     pub lost: u64,
     /// Servers that did not answer the last question, and why: what they did since the one before is not here.
@@ -51,7 +51,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Begins to record: work that ends from now on. `pids` limits it to these processes.
-    pub fn begin(source: &mut dyn Source, pids: &[u32]) -> Result<Self> {
+    pub fn begin(source: &mut dyn ReportSource, pids: &[u32]) -> Result<Self> {
         let mut recorder = Self {
             places: BTreeMap::new(),
             pids: pids.iter().copied().collect(),
@@ -65,7 +65,7 @@ impl Recorder {
     }
 
     /// Takes in what has come since. Servers that have started meanwhile are recorded from their start on.
-    pub fn take(&mut self, source: &mut dyn Source) -> Result<()> {
+    pub fn take(&mut self, source: &mut dyn ReportSource) -> Result<()> {
         let report = source.report()?;
         for server in &report.servers {
             // One that was not there, or not ready, when recording began has recorded from its start on.
@@ -93,19 +93,19 @@ impl Recorder {
                 None => self.recording.silent.remove(&server),
             };
             self.recording.lost += lost;
-            for TraceClient { client, pid, command } in clients {
+            for TracedClient { client, pid, command } in clients {
                 let known = self.recording.clients.entry((server, client)).or_default();
                 if known.pid == 0 {
-                    *known = Client { pid, command, ..known.clone() };
+                    *known = RecordedClient { pid, command, ..known.clone() };
                 }
             }
             let clients = &self.recording.clients;
-            let wanted = |record: &Record| {
+            let wanted = |record: &TracedWork| {
                 let pid = clients.get(&(server, record.client)).map_or(0, |client| client.pid);
                 !self.left_out.contains(&pid) && (self.pids.is_empty() || self.pids.contains(&pid))
             };
             for record in records.into_iter().filter(wanted) {
-                let bytes = size_of::<(u32, Record)>() + record.name.len();
+                let bytes = size_of::<(u32, TracedWork)>() + record.name.len();
                 if self.bytes.0 + bytes > self.bytes.1 {
                     self.recording.lost += 1;
                     continue;
@@ -118,7 +118,7 @@ impl Recorder {
     }
 
     /// The clients that were seen so far.
-    pub fn clients(&self) -> impl Iterator<Item = &Client> {
+    pub fn clients(&self) -> impl Iterator<Item = &RecordedClient> {
         self.recording.clients.values()
     }
 
@@ -127,10 +127,10 @@ impl Recorder {
         let clients = &mut self.recording.clients;
         clients.retain(|_, client| !pids.contains(&client.pid));
         let is_known =
-            |(server, record): &(u32, Record)| clients.contains_key(&(*server, record.client));
+            |(server, record): &(u32, TracedWork)| clients.contains_key(&(*server, record.client));
         self.recording.records.retain(is_known);
         let each = self.recording.records.iter();
-        self.bytes.0 = each.map(|(_, of)| size_of::<(u32, Record)>() + of.name.len()).sum();
+        self.bytes.0 = each.map(|(_, of)| size_of::<(u32, TracedWork)>() + of.name.len()).sum();
         self.left_out.extend(pids);
     }
 
@@ -156,7 +156,7 @@ mod tests {
         silent: u32,
     }
 
-    impl Source for Fake {
+    impl ReportSource for Fake {
         fn report(&mut self) -> Result<Report> {
             let mut report = reading(Instant::now(), 1, &[]).report;
             let model = report.servers.remove(0);
@@ -209,18 +209,18 @@ mod tests {
     fn what_a_recording_has_no_room_for_counts_as_lost() {
         let mut source = Fake { servers: vec![(5, READY)], asked: vec![], silent: 0 };
         let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
-        let one = size_of::<(u32, Record)>();
+        let one = size_of::<(u32, TracedWork)>();
         recorder.bytes.1 = 2 * one;
-        let mut records = Works(vec![Record::default(); 5]);
+        let mut records = Works(vec![TracedWork::default(); 5]);
         recorder.take(&mut records).expect("it answers");
         let recording = recorder.finish();
         assert_eq!((recording.records.len(), recording.lost), (2, 3));
     }
 
     /// A server with these records.
-    struct Works(Vec<Record>);
+    struct Works(Vec<TracedWork>);
 
-    impl Source for Works {
+    impl ReportSource for Works {
         fn report(&mut self) -> Result<Report> {
             Ok(reading(Instant::now(), 1, &[]).report)
         }

@@ -1,13 +1,13 @@
 //! Tests of the written traces, as their readers see them.
 
 use super::nvtx::Range;
-use super::perfetto::Trace;
+use super::perfetto::PerfettoTrace;
 use super::*;
-use control::trace::{Kind, Record};
+use control::trace::{Kind, TracedWork};
 use prost::Message;
 
-fn record(kind: Kind, launch: u64, start_ns: u64, end_ns: u64) -> (u32, Record) {
-    let record = Record {
+fn record(kind: Kind, launch: u64, start_ns: u64, end_ns: u64) -> (u32, TracedWork) {
+    let record = TracedWork {
         kind,
         client: 1,
         stream: Some(3),
@@ -18,15 +18,18 @@ fn record(kind: Kind, launch: u64, start_ns: u64, end_ns: u64) -> (u32, Record) 
         grid: [4, 1, 1],
         block: [64, 1, 1],
         name: "_Z9add_arrayPfi".to_owned(),
-        ..Record::default()
+        ..TracedWork::default()
     };
     (9, record)
 }
 
 fn recording() -> Recording {
     let mut recording = Recording::default();
-    let client =
-        Client { pid: 77, command: "/bin/x --y".to_owned(), device: (0, "soft".to_owned()) };
+    let client = RecordedClient {
+        pid: 77,
+        command: "/bin/x --y".to_owned(),
+        device: (0, "soft".to_owned()),
+    };
     recording.clients.insert((9, 1), client);
     recording.records = vec![
         record(Kind::Kernel, 1, 1000, 2000),
@@ -53,7 +56,8 @@ fn ranges_that_cross_have_tracks_of_their_own() {
         range("inner", Some("x"), 2, 8),
         range("other", Some("y"), 5, 15),
     ];
-    let trace = Trace::decode(&perfetto(&recording(), &ranges)[..]).expect("Perfetto's messages");
+    let trace =
+        PerfettoTrace::decode(&perfetto(&recording(), &ranges)[..]).expect("Perfetto's messages");
     let track_of = |name: &str| {
         let events = trace.packet.iter().filter_map(|packet| packet.track_event.as_ref());
         let mut found = events.filter(|event| event.name.as_deref() == Some(name));
@@ -69,7 +73,7 @@ fn ranges_that_cross_have_tracks_of_their_own() {
 fn a_trace_has_tracks_slices_and_arrows() {
     let range = range("step", Some("default"), 900, 2600);
     let bytes = perfetto(&recording(), &[range]);
-    let trace = Trace::decode(&bytes[..]).expect("Perfetto's messages");
+    let trace = PerfettoTrace::decode(&bytes[..]).expect("Perfetto's messages");
     let tracks: Vec<_> =
         trace.packet.iter().filter_map(|packet| packet.track_descriptor.clone()).collect();
     let named = |name: &str| tracks.iter().filter(|t| t.name.as_deref() == Some(name)).count();

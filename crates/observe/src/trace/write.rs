@@ -6,12 +6,12 @@
 
 use super::nvtx::Range;
 use super::perfetto::{
-    Clock, ClockSnapshot, DebugAnnotation, ProcessDescriptor, Trace, TracePacket, TrackDescriptor,
-    TrackEvent,
+    Clock, ClockSnapshot, DebugAnnotation, PerfettoTrace, ProcessDescriptor, TracePacket,
+    TrackDescriptor, TrackEvent,
 };
 use super::recorder::Recording;
 use crate::names::{demangled, short};
-use control::trace::{Kind, Record};
+use control::trace::{Kind, TracedWork};
 use prost::Message;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ fn category(kind: Kind) -> &'static str {
     }
 }
 
-fn name_of(record: &Record) -> String {
+fn name_of(record: &TracedWork) -> String {
     match record.kind {
         Kind::Kernel | Kind::Graph | Kind::OnSm => short(&record.name),
         Kind::CopyIn => "copy to device".to_owned(),
@@ -153,7 +153,7 @@ fn name_of(record: &Record) -> String {
     }
 }
 
-fn notes_of(record: &Record) -> Vec<DebugAnnotation> {
+fn notes_of(record: &TracedWork) -> Vec<DebugAnnotation> {
     match record.kind {
         Kind::Kernel => {
             let extents = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
@@ -174,7 +174,7 @@ fn notes_of(record: &Record) -> Vec<DebugAnnotation> {
 
 /// The file's bytes. `ranges` are what programs have marked themselves.
 pub fn perfetto(recording: &Recording, ranges: &[Range]) -> Vec<u8> {
-    Trace { packet: packets(recording, ranges) }.encode_to_vec()
+    PerfettoTrace { packet: packets(recording, ranges) }.encode_to_vec()
 }
 
 /// The same in the JSON that chrome://tracing reads.
@@ -229,7 +229,7 @@ fn packets(recording: &Recording, ranges: &[Range]) -> Vec<TracePacket> {
         }),
         ..TracePacket::default()
     });
-    let mut records: Vec<&(u32, Record)> = recording.records.iter().collect();
+    let mut records: Vec<&(u32, TracedWork)> = recording.records.iter().collect();
     records.sort_by_key(|(_, record)| (record.start_ns, std::cmp::Reverse(record.end_ns)));
     let names: BTreeMap<(u32, u32, u64), &str> = records
         .iter()

@@ -4,7 +4,7 @@ use super::poll::Seen;
 use super::{MakeSource, Shared};
 use crate::advise;
 use crate::metrics::{self, Format, Ratios};
-use crate::source::Source;
+use crate::source::ReportSource;
 use crate::trace::Recorder;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -161,7 +161,7 @@ impl IntoResponse for Failed {
 /// Does something that waits, on a thread of its own, with a source of its own.
 async fn with_source<T: Send + 'static>(
     make: &MakeSource,
-    ask: impl FnOnce(&mut dyn Source) -> anyhow::Result<T> + Send + 'static,
+    ask: impl FnOnce(&mut dyn ReportSource) -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, Failed> {
     let make = make.clone();
     let asked = tokio::task::spawn_blocking(move || ask(&mut *make()));

@@ -11,7 +11,7 @@ mod poll;
 mod tests;
 
 use crate::metrics::Series;
-use crate::source::Source;
+use crate::source::ReportSource;
 use anyhow::{Context, Result};
 use locks::Mutex;
 use poll::Poller;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Makes a source: each thread that asks has one of its own.
-pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source + Send> + Send + Sync>;
+pub type MakeSource = Arc<dyn Fn() -> Box<dyn ReportSource + Send> + Send + Sync>;
 
 /// How the page is served.
 pub struct Options {

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// A source with one client, which notes commands.
 struct Fake(Arc<Mutex<Vec<String>>>);
 
-impl Source for Fake {
+impl ReportSource for Fake {
     fn report(&mut self) -> Result<Report> {
         Ok(crate::rates::tests::reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report)
     }
@@ -35,7 +35,7 @@ const BEARER: &str = "Authorization: Bearer secret\r\n";
 /// A source without a daemon.
 struct Nothing;
 
-impl Source for Nothing {
+impl ReportSource for Nothing {
     fn report(&mut self) -> Result<Report> {
         anyhow::bail!("no daemon answers")
     }
@@ -145,7 +145,7 @@ fn what_costs_the_programs_or_a_thread_is_for_the_page_alone() {
 /// A source whose recording begins, and goes on once it is told so.
 struct Slow(mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
 
-impl Source for Slow {
+impl ReportSource for Slow {
     fn report(&mut self) -> Result<Report> {
         Fake(Arc::default()).report()
     }
@@ -234,8 +234,9 @@ fn one_advice_is_made_at_a_time() {
     let (begun, has_begun) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
     let may_go_on = Arc::new(Mutex::new(may_go_on));
-    let held =
-        move || -> Box<dyn Source + Send> { Box::new(Held(begun.clone(), may_go_on.clone())) };
+    let held = move || -> Box<dyn ReportSource + Send> {
+        Box::new(Held(begun.clone(), may_go_on.clone()))
+    };
     // The poller's own questions are answered at once.
     let first = std::sync::atomic::AtomicBool::new(true);
     let make: MakeSource =
@@ -264,7 +265,7 @@ fn one_advice_is_made_at_a_time() {
 /// A source whose first report is held until it is told to go on.
 struct Held(mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
 
-impl Source for Held {
+impl ReportSource for Held {
     fn report(&mut self) -> Result<Report> {
         let _ = self.0.send(());
         let _ = self.1.lock().recv();

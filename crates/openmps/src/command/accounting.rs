@@ -3,7 +3,7 @@
 use crate::daemon;
 use crate::output;
 use anyhow::{Context, Result, bail};
-use control::accounting::{self, Record, Total};
+use control::accounting::{self, AccountingRecord, Total};
 use control::locate::own_directory;
 use control::log::{DEFAULT_LOG_DIRECTORY, printable};
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// The number of a user: of one whom records name, else of one whom the system knows.
-fn uid_of(user: &str, records: &[Record]) -> Result<u32> {
+fn uid_of(user: &str, records: &[AccountingRecord]) -> Result<u32> {
     // A user who is gone still has records, and a number may be that of no user.
     let recorded = records.iter().rev().find(|record| record.user == user);
     let known = || control::users::find_by_name(user).map(|user| user.uid);
@@ -124,7 +124,7 @@ fn uid_of(user: &str, records: &[Record]) -> Result<u32> {
     uid.with_context(|| format!("--user {user}: there is no such user, and none in the records"))
 }
 
-fn csv(records: &[Record]) -> Result<String> {
+fn csv(records: &[AccountingRecord]) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for record in records {
         writer.serialize(record)?;
@@ -151,7 +151,7 @@ fn local(moment: &str) -> String {
     }
 }
 
-fn table(records: &[Record], users: &[Total]) -> String {
+fn table(records: &[AccountingRecord], users: &[Total]) -> String {
     let head =
         ["BEGAN", "USER", "PID", "WALL_S", "DEVICE_S", "KERNELS", "IN_MIB", "OUT_MIB", "PEAK_MIB"];
     let mut rows: Vec<([String; 9], String)> = vec![(head.map(str::to_owned), "COMMAND".into())];
@@ -199,7 +199,7 @@ fn table(records: &[Record], users: &[Total]) -> String {
             0 => String::new(),
             _ => format!(", {lost} lost with a server: of those only WALL_S is in the sums"),
         };
-        let of = |record: &&Record| record.uncounted && record.uid == total.uid;
+        let of = |record: &&AccountingRecord| record.uncounted && record.uid == total.uid;
         match records.iter().filter(of).count() {
             0 => {}
             uncounted => note += &format!(", {uncounted} not counted for a time (+)"),
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_row_a_client_and_a_sum_a_user() {
-        let record = Record {
+        let record = AccountingRecord {
             began: "2026-11-01T08:00:00.123Z".into(),
             wall_ms: 1500,
             user: "ann".into(),
@@ -265,9 +265,9 @@ mod tests {
             bytes_in: 3 << 20,
             peak_memory_bytes: 1 << 30,
             command: "./train, \"fast\"".into(),
-            ..Record::default()
+            ..AccountingRecord::default()
         };
-        let records = [record.clone(), Record { sampled: true, ..record }];
+        let records = [record.clone(), AccountingRecord { sampled: true, ..record }];
         let text = table(&records, &accounting::by_user(&records));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
@@ -289,9 +289,14 @@ mod tests {
     #[test]
     fn what_a_lost_client_used_is_not_shown_as_nothing() {
         let began = "2026-11-01T08:00:00Z".to_owned();
-        let whole =
-            Record { began, user: "ann".into(), uid: 1000, kernels: 7, ..Record::default() };
-        let lost = Record { lost: true, kernels: 0, wall_ms: 2500, ..whole.clone() };
+        let whole = AccountingRecord {
+            began,
+            user: "ann".into(),
+            uid: 1000,
+            kernels: 7,
+            ..AccountingRecord::default()
+        };
+        let lost = AccountingRecord { lost: true, kernels: 0, wall_ms: 2500, ..whole.clone() };
         let records = [whole, lost];
         let text = table(&records, &accounting::by_user(&records));
         let cells: Vec<Vec<&str>> =
@@ -303,8 +308,10 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_is_marked() {
-        let counted = Record { user: "ann".into(), kernels: 7, ..Record::default() };
-        let records = [counted.clone(), Record { uncounted: true, kernels: 0, ..counted }];
+        let counted =
+            AccountingRecord { user: "ann".into(), kernels: 7, ..AccountingRecord::default() };
+        let records =
+            [counted.clone(), AccountingRecord { uncounted: true, kernels: 0, ..counted }];
         let text = table(&records, &accounting::by_user(&records));
         let cells: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -314,7 +321,8 @@ mod tests {
 
     #[test]
     fn a_user_is_one_of_the_records_or_of_the_system() {
-        let gone = Record { user: "gone".into(), uid: 4_000_000, ..Record::default() };
+        let gone =
+            AccountingRecord { user: "gone".into(), uid: 4_000_000, ..AccountingRecord::default() };
         let records = [gone];
         let uid = |user| uid_of(user, &records).map_err(|error| error.to_string());
         assert_eq!(uid("gone"), Ok(4_000_000));

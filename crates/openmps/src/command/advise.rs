@@ -8,14 +8,14 @@ use crate::libraries::Libraries;
 use crate::output;
 use crate::processors;
 use anyhow::{Context, Result, bail};
-use control::accounting::{self, Record};
+use control::accounting::{self, AccountingRecord};
 use control::counts::Kernel;
 use control::report::Report;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
 use observe::advise::{Advice, Machine, Measured, Observed, Watch, analyse, of_clients, predict};
 use observe::rates::Rates;
 use observe::reading::{ClientKey, Reading, clients};
-use observe::source::{Daemon, Source};
+use observe::source::{DaemonSource, ReportSource};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -156,7 +156,7 @@ fn of_those_that_run(json: bool) -> Result<ExitCode> {
 }
 
 /// What programs have used so far; nothing where that cannot be read.
-fn recorded(report: &Report) -> Vec<Record> {
+fn recorded(report: &Report) -> Vec<AccountingRecord> {
     let read = report.log_directory.as_deref().map(accounting::read);
     read.and_then(Result::ok).unwrap_or_default()
 }
@@ -169,11 +169,11 @@ type Alone = (f64, Observed, Vec<Kernel>, Machine);
 struct Trial<'a> {
     libraries: Libraries,
     pipe_directory: PathBuf,
-    source: Daemon,
+    source: DaemonSource,
     words: &'a [OsString],
     running: Vec<Child>,
     /// What programs have used before.
-    recorded: Vec<Record>,
+    recorded: Vec<AccountingRecord>,
     /// Kernels of a run of the program alone.
     kernels_alone: u64,
     /// Processor time between the first and the last look.
@@ -211,7 +211,7 @@ impl<'a> Trial<'a> {
         }
         let recorded = recorded(&report);
         let pipe_directory = report.pipe_directory;
-        let mut source = Daemon::new(&pipe_directory);
+        let mut source = DaemonSource::new(&pipe_directory);
         if source.report()?.programs() > 0 {
             bail!(
                 "other programs use the daemon, and what is measured beside them says little: wait for \

@@ -13,7 +13,7 @@ use cuda_api::environment::{
     CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
 };
 use cuda_api::settings::{Percentage, parse_size};
-use observe::source::{Daemon, Source};
+use observe::source::{DaemonSource, ReportSource};
 use observe::trace::Recorder;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -185,7 +185,7 @@ fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCo
         .find(|(name, _)| *name == CUDA_MPS_PIPE_DIRECTORY)
         .and_then(|(_, value)| value.map(PathBuf::from))
         .context("which daemon?")?;
-    let mut source = Daemon::new(&directory);
+    let mut source = DaemonSource::new(&directory);
     let before: Vec<u32> = pids(&source.report()?);
     let mut recorder = Recorder::begin(&mut source, &[])?;
     recorder.leave_out(&before);

@@ -5,7 +5,7 @@ use crate::output;
 use crate::signals;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::Result;
-use observe::source::{Daemon, Source};
+use observe::source::{DaemonSource, ReportSource};
 use observe::top;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -68,10 +68,10 @@ pub(crate) fn show(interval: Duration) -> Result<ExitCode> {
 }
 
 /// The daemon of this user, which must run; and what it says now.
-pub(crate) fn source() -> Result<(control::report::Report, Daemon)> {
+pub(crate) fn source() -> Result<(control::report::Report, DaemonSource)> {
     let directory = daemon::pipe_directory();
     let report = daemon::ask(&directory)?.ok_or_else(|| daemon::none_in(&directory))?;
-    let mut source = Daemon::new(&directory);
+    let mut source = DaemonSource::new(&directory);
     // Whether it is of this version is said at once.
     source.report()?;
     Ok((report, source))

@@ -6,7 +6,7 @@ use crate::output;
 use crate::seconds;
 use crate::signals;
 use anyhow::{Context, Result, bail};
-use observe::source::Source;
+use observe::source::ReportSource;
 use observe::trace::{Recorder, nvtx};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Records until it is over, or a question fails: then what came before it is there.
 fn record(
     recorder: &mut Recorder,
-    source: &mut dyn Source,
+    source: &mut dyn ReportSource,
     end: Instant,
     is_over: impl Fn() -> bool,
 ) -> Result<()> {
@@ -112,7 +112,7 @@ impl To {
 
 /// Takes in what has ended: sessions give it when they are asked, and what they gave comes with the
 /// next question. So once is not enough.
-pub(crate) fn take_rest(recorder: &mut Recorder, source: &mut dyn Source) -> Result<()> {
+pub(crate) fn take_rest(recorder: &mut Recorder, source: &mut dyn ReportSource) -> Result<()> {
     std::thread::sleep(PERIOD / 4);
     recorder.take(source)
 }
@@ -162,12 +162,12 @@ mod tests {
     use super::*;
     use control::counts::ClientCounts;
     use control::report::Report;
-    use control::trace::{Record, Trace};
+    use control::trace::{Trace, TracedWork};
 
     /// A daemon with one server, which ends after so many questions.
     struct Ends(u32);
 
-    impl Source for Ends {
+    impl ReportSource for Ends {
         fn report(&mut self) -> Result<Report> {
             let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
                 "clients_waiting":0,"servers":[{"pid":2,"state":"ACTIVE","clients":[]}]}"#;
@@ -178,7 +178,7 @@ mod tests {
         }
         fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
             self.0 = self.0.checked_sub(1).context("no daemon answers")?;
-            Ok(vec![Trace { server: 2, records: vec![Record::default()], ..Trace::default() }])
+            Ok(vec![Trace { server: 2, records: vec![TracedWork::default()], ..Trace::default() }])
         }
         fn command(&mut self, _: &str) -> Result<String> {
             Ok(String::new())

@@ -4,7 +4,7 @@ use crate::daemon;
 use crate::output;
 use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
-use control::report::{Release, Report};
+use control::report::{ReleaseReport, Report};
 use control::shell::Shell;
 use serde_json::json;
 use std::process::ExitCode;
@@ -71,17 +71,17 @@ struct Forecast {
 }
 
 /// What a daemon of before 0.2, which does not say what it is, speaks.
-fn of_before(version: &str) -> Release {
-    Release { build: version.to_owned(), protocol_min: 2, protocol_max: 2, handover: 2 }
+fn of_before(version: &str) -> ReleaseReport {
+    ReleaseReport { build: version.to_owned(), protocol_min: 2, protocol_max: 2, handover: 2 }
 }
 
 /// What would come of this build in the place of the daemon's.
-fn foresee(report: &Report, ours: &Release) -> Forecast {
+fn foresee(report: &Report, ours: &ReleaseReport) -> Forecast {
     let theirs = match report.release.protocol_max {
         0 => of_before(&report.version),
         _ => report.release.clone(),
     };
-    let versions = |of: &Release| match of.protocol_min == of.protocol_max {
+    let versions = |of: &ReleaseReport| match of.protocol_min == of.protocol_max {
         true => format!("protocol {}", of.protocol_max),
         false => format!("protocol {} to {}", of.protocol_min, of.protocol_max),
     };
@@ -122,7 +122,7 @@ fn foresee(report: &Report, ours: &Release) -> Forecast {
 
 /// Says what would happen.
 fn check(report: &Report, json: bool) -> Result<ExitCode> {
-    let forecast = foresee(report, &Release::of_this_build());
+    let forecast = foresee(report, &ReleaseReport::of_this_build());
     match json {
         true => output::print_json(&forecast)?,
         false => output::print(&format!("{}\n", forecast.said.join("\n")))?,
@@ -134,20 +134,20 @@ fn check(report: &Report, json: bool) -> Result<ExitCode> {
 mod tests {
     use super::*;
 
-    fn report(release: Release) -> Report {
+    fn report(release: ReleaseReport) -> Report {
         let text = r#"{"version": "0.1.0", "pid": 1, "uid": 0, "pipe_directory": "/run/x",
             "log_directory": null, "clients_waiting": 0, "servers": []}"#;
         let report: Report = serde_json::from_str(text).expect("a report of 0.1");
         Report { release, ..report }
     }
 
-    fn release(min: u16, max: u16, handover: u32) -> Release {
-        Release { build: format!("x{max}"), protocol_min: min, protocol_max: max, handover }
+    fn release(min: u16, max: u16, handover: u32) -> ReleaseReport {
+        ReleaseReport { build: format!("x{max}"), protocol_min: min, protocol_max: max, handover }
     }
 
     #[test]
     fn a_check_says_what_neighbouring_and_distant_releases_come_to() {
-        let of = |theirs: Release, ours: Release| {
+        let of = |theirs: ReleaseReport, ours: ReleaseReport| {
             let Forecast { programs_go_on, daemon_goes_over, said } =
                 foresee(&report(theirs), &ours);
             (programs_go_on, daemon_goes_over, said.join("\n"))
@@ -160,7 +160,7 @@ mod tests {
         let (programs, daemon, said) = of(release(2, 3, 2), release(3, 4, 4));
         assert!(programs && !daemon && said.contains("takes over version 4"), "{said}");
         // One of 0.1 says nothing of this; one that is older than the daemon takes nothing over.
-        let (programs, daemon, said) = of(Release::default(), release(2, 3, 2));
+        let (programs, daemon, said) = of(ReleaseReport::default(), release(2, 3, 2));
         assert!(programs && daemon && said.contains("daemon is 0.1.0 (protocol 2)"), "{said}");
         assert!(!of(release(2, 3, 3), release(2, 3, 2)).1);
     }

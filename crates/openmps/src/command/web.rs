@@ -3,7 +3,7 @@
 use crate::daemon;
 use crate::output;
 use anyhow::{Context, Result, bail};
-use observe::source::Daemon;
+use observe::source::DaemonSource;
 use observe::web::{Options, serve};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::say(format_args!("http://{address}/{query}   (Ctrl-C ends it)"));
     };
     // Where a daemon is found may be another place once one runs.
-    serve(Arc::new(|| Box::new(Daemon::new(&daemon::pipe_directory()))), options, said)?;
+    serve(Arc::new(|| Box::new(DaemonSource::new(&daemon::pipe_directory()))), options, said)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -155,7 +155,7 @@ pub struct Stopping {
 
 /// Where a process that comes is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// At that server, which is ready.
     At(u32),
     /// At one that gets ready.
@@ -295,11 +295,11 @@ impl<L> Servers<L> {
     }
 
     /// Where a process that comes is served.
-    pub fn place_of(&mut self, process: ClientProcess) -> Place {
+    pub fn place_of(&mut self, process: ClientProcess) -> Placement {
         match self.of_process(process) {
-            Some(server) if server.phase == Phase::Running => Place::At(server.pid),
-            Some(_) => Place::Later,
-            None => Place::Nowhere,
+            Some(server) if server.phase == Phase::Running => Placement::At(server.pid),
+            Some(_) => Placement::Later,
+            None => Placement::Nowhere,
         }
     }
 

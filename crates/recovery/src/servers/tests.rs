@@ -1,8 +1,9 @@
 //! Tests of servers: one in standby, with effects that only count.
 
 use super::{
-    CANDIDATE_S_MAX, COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, Effects, NoServer, Phase, Place,
-    READY_S_MAX, Role, Rules, STANDBY_PAUSE_MS, ServerKey, Servers, Serves, StartServers,
+    CANDIDATE_S_MAX, COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, Effects, NoServer, Phase,
+    Placement, READY_S_MAX, Role, Rules, STANDBY_PAUSE_MS, ServerKey, Servers, Serves,
+    StartServers,
 };
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
@@ -212,7 +213,7 @@ fn a_program_that_comes_gets_the_standby_of_a_server_that_drains() {
     servers.get(1).expect("a server").clients = 1;
     servers.is_exiting(1, begin);
     assert_eq!(servers.launch_for_process(process(20), 7, begin, &mut effects), Ok(2));
-    assert_eq!(servers.place_of(process(20)), Place::At(2));
+    assert_eq!(servers.place_of(process(20)), Placement::At(2));
 }
 
 #[test]
@@ -223,9 +224,9 @@ fn a_candidate_that_does_not_come_is_forgotten() {
     let later = begin + Duration::from_secs(COMES_S_MAX);
     servers.advance(later, &mut effects);
     assert!(!servers.sorts_out_a_fault(later));
-    assert_eq!(servers.place_of(process(10)), Place::Nowhere, "it would be alone");
+    assert_eq!(servers.place_of(process(10)), Placement::Nowhere, "it would be alone");
     servers.advance(begin + Duration::from_secs(CANDIDATE_S_MAX), &mut effects);
-    assert_eq!(servers.place_of(process(10)), Place::At(2));
+    assert_eq!(servers.place_of(process(10)), Placement::At(2));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use crate::world::{Event, World};
 use cuda_api::CUuuid;
 use recovery::servers::{
-    ClientProcess, Effects, NoServer, Place, READY_S_MAX, Role, Rules, ServerKey, Servers, Serves,
-    StartServers, Windows,
+    ClientProcess, Effects, NoServer, Placement, READY_S_MAX, Role, Rules, ServerKey, Servers,
+    Serves, StartServers, Windows,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -297,13 +297,13 @@ impl World {
         let process = self.process(client);
         let now = self.instant();
         let place = self.daemon.servers.place_of(process);
-        if let Place::At(_) = place {
+        if let Placement::At(_) = place {
             if !self.hand_over(client, connection) {
                 self.wait_for_server(client, connection);
             }
             return;
         }
-        if place == Place::Nowhere {
+        if place == Placement::Nowhere {
             let launched = self.with_servers(|servers, effects| {
                 servers.launch_for_process(process, 0, now, effects)
             });
@@ -331,12 +331,12 @@ impl World {
             let process = self.process(client);
             let place = self.daemon.servers.place_of(process);
             match place {
-                Place::At(_) if self.hand_over(client, connection) => {}
+                Placement::At(_) if self.hand_over(client, connection) => {}
                 _ if self.now_us >= deadline_us => {
                     self.refuse(connection, recovery::Obstacle::NotReady);
                 }
-                Place::At(_) | Place::Later => self.daemon.waiting.push(waiting),
-                Place::Nowhere => {
+                Placement::At(_) | Placement::Later => self.daemon.waiting.push(waiting),
+                Placement::Nowhere => {
                     let launched = self.with_servers(|servers, effects| {
                         servers.launch_for_process(process, 0, now, effects)
                     });
@@ -355,7 +355,7 @@ impl World {
     fn hand_over(&mut self, client: usize, connection: usize) -> bool {
         let process = self.process(client);
         let now = self.instant();
-        let Place::At(pid) = self.daemon.servers.place_of(process) else { return false };
+        let Placement::At(pid) = self.daemon.servers.place_of(process) else { return false };
         let living: Vec<bool> = self.clients.iter().map(|client| client.lives()).collect();
         let (windows, servers) = (&mut self.daemon.windows, &self.daemon.servers);
         let chosen = windows.choose(process, |pid| servers.serves(pid), |of| !living[*of]);

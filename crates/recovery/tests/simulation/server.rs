@@ -9,7 +9,7 @@ use channel::region::SessionEnd;
 use channel::ring::{Consumer, Position, Record, RingMemory};
 use channel::wait::SpinPolicy;
 use recovery::servers::ServerKey;
-use recovery::{Admission, AttributionState, Candidate, End, Ending, Evidence, Part};
+use recovery::{AttributionState, Candidate, ClientAdmission, End, Ending, Evidence, Part};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -256,12 +256,12 @@ impl World {
         match message {
             ToServer::Client { client, connection, window } => {
                 match server.ending.admits(server.fault) {
-                    Admission::Taken => self.take_client(pid, client, connection, window),
-                    Admission::TurnedAway => {
+                    ClientAdmission::Taken => self.take_client(pid, client, connection, window),
+                    ClientAdmission::TurnedAway => {
                         server.not_taken.push(window);
                         self.close(connection);
                     }
-                    Admission::Refused => {
+                    ClientAdmission::Refused => {
                         server.not_taken.push(window);
                         self.refuse(connection, recovery::Obstacle::NotReady);
                     }

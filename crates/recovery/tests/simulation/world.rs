@@ -4,7 +4,7 @@ use crate::client::{Character, Client, Connection, Fate};
 use crate::daemon::{Daemon, ToServer, server_key};
 use crate::random::Random;
 use crate::server::Server;
-use recovery::Policy;
+use recovery::ReplayPolicy;
 use recovery::servers::ServerKey;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -89,9 +89,9 @@ impl World {
                     _ => Character::Honest,
                 };
                 let policy = match random.below(10) {
-                    0..6 => Policy::Auto,
-                    6..9 => Policy::Always,
-                    _ => Policy::Never,
+                    0..6 => ReplayPolicy::Auto,
+                    6..9 => ReplayPolicy::Always,
+                    _ => ReplayPolicy::Never,
                 };
                 let server_key =
                     server_key(random.below(users) as u32, random.below(devices) as u8);

@@ -16,7 +16,7 @@ use channel::socket::{HangUps, SeqPacket};
 use channel::system;
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUuuid, CudaError, result_code};
-use recovery::Admission;
+use recovery::ClientAdmission;
 use rustix::process::Resource;
 use scheduling::{Class, ClientSettings};
 use std::io;
@@ -160,7 +160,7 @@ impl Clients {
         &mut self,
         client: Client,
         files: Vec<OwnedFd>,
-        admission: Admission,
+        admission: ClientAdmission,
         room: io::Result<()>,
     ) {
         let log = self.common.log.clone();
@@ -186,9 +186,9 @@ impl Clients {
         }
         self.common.warm.serve();
         match admission {
-            Admission::Taken => {}
-            Admission::TurnedAway => return self.turn_away(&client),
-            Admission::Refused => {
+            ClientAdmission::Taken => {}
+            ClientAdmission::TurnedAway => return self.turn_away(&client),
+            ClientAdmission::Refused => {
                 self.turn_away(&client);
                 let reason = "the server is ending and takes no more clients";
                 return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);

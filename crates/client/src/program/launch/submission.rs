@@ -11,7 +11,7 @@ use crate::memory::known_variables::KnownVariables;
 use crate::program::Client;
 use crate::program::launch::check::{Launch, check};
 use crate::program::recovery::lost_at_work::LostAtWork;
-use recovery::{Journal, Mark, Policy};
+use recovery::{Journal, Mark, ReplayPolicy};
 
 use crate::connection::{Connection, SERVER_GONE, prepares_here};
 use crate::memory::kept_file::KeptFile;
@@ -186,7 +186,7 @@ pub(crate) struct Submission {
     ring: Producer,
     pub(in crate::program) journal: Journal,
     /// What becomes of work in flight when the server is lost.
-    pub(crate) replay: Policy,
+    pub(crate) replay: ReplayPolicy,
     /// Servers that were lost at work that makes no progress.
     pub(in crate::program) lost_at_work: LostAtWork,
     connection: &'static Connection,
@@ -261,7 +261,7 @@ fn journal_is_due(
     journal: &mut Journal,
     streams: &mut Streams,
     connection: &Connection,
-    policy: Policy,
+    policy: ReplayPolicy,
 ) -> CUresult {
     for mark in streams.unfenced() {
         // What is to be posted needs the rest. Streams without a fence say later how far they are.
@@ -273,7 +273,7 @@ fn journal_is_due(
             .map_err(|error| push_error(error, connection))?;
         streams.fenced(mark);
     }
-    let keeps_waited = policy == Policy::Always;
+    let keeps_waited = policy == ReplayPolicy::Always;
     let waited = streams.waited_values();
     let was_waited_for =
         |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);

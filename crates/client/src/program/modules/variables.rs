@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, Word, number};
 use ptx::bytes::u64_at;
-use recovery::Policy;
+use recovery::ReplayPolicy;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -212,7 +212,7 @@ impl Client {
             }
             let constant = core::str::from_utf8(&name).is_ok_and(|name| constants.contains(name));
             // A pointer in device memory leads to where it was.
-            let is_found = info.address.0 == address || self.state().replay == Policy::Always;
+            let is_found = info.address.0 == address || self.state().replay == ReplayPolicy::Always;
             kept &= constant && !copy.incomplete && is_found;
             for part in copy.written.iter().filter(|_| info.bytes == bytes) {
                 let Some(from) = copy.address else { continue };

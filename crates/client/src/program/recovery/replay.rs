@@ -21,7 +21,7 @@ use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
-use recovery::{Access, Again, InFlight, Mark, Policy, Posted};
+use recovery::{Access, Again, InFlight, Mark, Posted, ReplayPolicy};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Submission {
         let (journal, streams) = (&mut self.journal, &mut self.streams);
         streams.unfollowed().for_each(|mark| journal.note_unwaited(mark));
         // Of what repeats that part alone its author has said nothing.
-        if self.replay == Policy::Always {
+        if self.replay == ReplayPolicy::Always {
             streams.splits().for_each(|mark| journal.note_unwaited(mark));
         }
         if !streams.know_their_order() {
@@ -211,8 +211,8 @@ impl Client {
         // this journal does not know. What takes time to find out is asked for only where it decides.
         let policy = self.state().replay;
         let facts = |posted: &Posted| match policy {
-            Policy::Auto => (self.again(posted), self.accesses_beside_others(posted)),
-            Policy::Always | Policy::Never => (self.again(posted), Access::default()),
+            ReplayPolicy::Auto => (self.again(posted), self.accesses_beside_others(posted)),
+            ReplayPolicy::Always | ReplayPolicy::Never => (self.again(posted), Access::default()),
         };
         if self.is_repeated_in_vain() || !in_flight.may_repeat(policy, facts) {
             let region = self.connection().region();

@@ -17,7 +17,7 @@ use channel::log_line::Level;
 use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
-use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, ServerKey};
+use recovery::servers::{ClientProcess, NoServer, Placement, READY_S_MAX, ServerKey};
 use scheduling::ClientSettings;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -182,8 +182,8 @@ impl Daemon {
             return self.push_waiting(state, client);
         }
         let place =
-            process.map_or(Place::Nowhere, |process| self.place_of(state, process, &client));
-        if let (Some(process), Place::At(_)) = (process, place) {
+            process.map_or(Placement::Nowhere, |process| self.place_of(state, process, &client));
+        if let (Some(process), Placement::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
                 HandOver::Done => {
                     self.logs.control.control(format!("{new}: Server already exists{mark}"));
@@ -199,7 +199,7 @@ impl Daemon {
         self.logs
             .control
             .control(format!("{new}: Server is not ready, push client to pending list{mark}"));
-        if place == Place::Nowhere
+        if place == Placement::Nowhere
             && let Err(error) = self.launch_for_process(state, process, gid)
             && !error.is_worth_waiting()
         {
@@ -235,14 +235,19 @@ impl Daemon {
     /// Where a client that comes is served. On a machine with several devices processes of a second job get
     /// servers of their own: a job's kernels may wait for each other on several devices, and where two such
     /// jobs share a context each can come to wait for the other one's.
-    fn place_of(&self, state: &mut State, process: ClientProcess, client: &WaitingClient) -> Place {
+    fn place_of(
+        &self,
+        state: &mut State,
+        process: ClientProcess,
+        client: &WaitingClient,
+    ) -> Placement {
         if state.tenancy.is_alone(&client.chosen) {
             // As the configuration file says by `default_socket`: the device takes turns between them.
             state.servers.keep_alone(process);
         }
         let place = state.servers.place_of(process);
         let job = &client.requested.job;
-        let Place::At(server) = place else { return place };
+        let Placement::At(server) = place else { return place };
         if state.inventory.devices().is_none_or(|known| known.devices.len() < 2) {
             return place;
         }
@@ -374,9 +379,9 @@ impl Daemon {
             };
             let outcome =
                 process.and_then(|process| match self.place_of(state, process, &client) {
-                    Place::At(_) => Some(self.hand_over(state, process, &client)),
-                    Place::Later => Some(HandOver::Later),
-                    Place::Nowhere => None,
+                    Placement::At(_) => Some(self.hand_over(state, process, &client)),
+                    Placement::Later => Some(HandOver::Later),
+                    Placement::Nowhere => None,
                 });
             match outcome {
                 Some(HandOver::Done) => self.logs.control.control(format!(
@@ -476,7 +481,7 @@ impl Daemon {
             Ok(partition) => partition,
             Err(refusal) => return HandOver::Refused(refusal),
         };
-        let Place::At(server) = state.servers.place_of(process) else { return HandOver::Later };
+        let Placement::At(server) = state.servers.place_of(process) else { return HandOver::Later };
         // A server that was killed would take the connection with it, and the client came again after a pause.
         if is_ending(server) {
             return HandOver::Later;

@@ -5,7 +5,7 @@ use super::inventory::Inventory;
 use super::process::{ServerProcess, ending, pidfd};
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use crate::accounting::Record;
+use crate::accounting::AccountingRecord;
 use crate::activation;
 use crate::daemon::Daemon;
 use crate::daemon::clients::launch_error::LaunchError;
@@ -247,7 +247,7 @@ impl Daemon {
     }
 
     /// Adds a client to the accounting; a line that cannot be written is lost, and that is said.
-    pub(in crate::daemon) fn write_down(&self, record: &Record) {
+    pub(in crate::daemon) fn write_down(&self, record: &AccountingRecord) {
         if let Err(error) = self.book.add(record) {
             let text = "What a client used cannot be written down";
             self.logs.control.control(format!("{text}: {error}"));

@@ -4,7 +4,7 @@
 //! is dropped. So a late answer is never taken for another question's, and what is kept is bounded
 //! by the askers that wait.
 
-use crate::status::{Client, Device, ServerState, Status};
+use crate::status::{ListedClient, ListedDevice, ServerPhase, Status};
 use channel::message::{Answer, Answered, CountsPart, ServerStatus, TracePart, pid_of_process};
 use channel::region;
 use std::collections::{BTreeMap, VecDeque};
@@ -127,23 +127,23 @@ impl LastAnswers {
 /// Adds a part of an answer to those before it.
 fn add(partial: &mut Option<Status>, part: ServerStatus) {
     let status = partial.get_or_insert_with(|| Status {
-        state: ServerState::Active,
+        state: ServerPhase::Active,
         devices: Vec::new(),
         clients: Vec::new(),
         context: None,
     });
     status.state = match part.state {
-        region::ServerState::Starting => ServerState::Initializing,
-        region::ServerState::Running => ServerState::Active,
+        region::ServerState::Starting => ServerPhase::Initializing,
+        region::ServerState::Running => ServerPhase::Active,
         // It serves those that it has until they are gone; only a fault makes it so.
-        region::ServerState::Ended => ServerState::Fault,
+        region::ServerState::Ended => ServerPhase::Fault,
     };
     status.context = status.context.take().or(part.context);
     if status.devices.is_empty() {
         status.devices = part
             .devices
             .into_iter()
-            .map(|device| Device {
+            .map(|device| ListedDevice {
                 ordinal: device.ordinal,
                 pci: device.pci_bus_id,
                 uuid: device.uuid.to_string(),
@@ -153,7 +153,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
             .collect();
     }
     let room = REPORTED_CLIENTS_MAX.saturating_sub(status.clients.len());
-    status.clients.extend(part.clients.into_iter().take(room).map(|client| Client {
+    status.clients.extend(part.clients.into_iter().take(room).map(|client| ListedClient {
         pid: Some(pid_of_process(client.pid)).filter(|pid| *pid != 0),
         process: client.pid,
         id: client.id,
@@ -173,7 +173,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use channel::message::{ClientStatus, ContextStatus, DeviceStatus, WaitingCall};
+    use channel::message::{ContextStatus, ListedClient, ListedDevice, WaitingCall};
     use cuda_api::CUuuid;
 
     fn answer(number: u32, part: ServerStatus) -> Answer {
@@ -198,9 +198,9 @@ mod tests {
         for (byte, value) in uuid.bytes.iter_mut().zip(1..) {
             *byte = value;
         }
-        let device = DeviceStatus { ordinal: 0, uuid, name: "soft".into(), ..Default::default() };
-        let clients: Vec<ClientStatus> = (0..100)
-            .map(|pid| ClientStatus { pid, id: pid + 1, device: uuid, ..Default::default() })
+        let device = ListedDevice { ordinal: 0, uuid, name: "soft".into(), ..Default::default() };
+        let clients: Vec<ListedClient> = (0..100)
+            .map(|pid| ListedClient { pid, id: pid + 1, device: uuid, ..Default::default() })
             .collect();
         let context = ContextStatus {
             waiting: vec![WaitingCall { client: "7".into(), ..Default::default() }],

@@ -2,7 +2,7 @@
 
 use super::{Call, Outcome, boolean, field, table};
 use crate::command::request::Failure;
-use crate::status::ServerState;
+use crate::status::ServerPhase;
 use crate::v3::NewServer;
 use crate::v3::configuration::LOCALITY_DOMAINS;
 use crate::v3::limits::NamespaceLimits;
@@ -107,9 +107,9 @@ pub(super) fn status(call: &Call<'_>, server: &NamedServer) -> (String, &'static
     let is = |state| mine.iter().any(|process| process.state == state);
     let word = match () {
         () if mine.is_empty() => "Stopped",
-        () if is(ServerState::Fault) => "Fault",
-        () if is(ServerState::Initializing) => "Initializing",
-        () if is(ServerState::Active) => "Ready",
+        () if is(ServerPhase::Fault) => "Fault",
+        () if is(ServerPhase::Initializing) => "Initializing",
+        () if is(ServerPhase::Active) => "Ready",
         () => "Stopping",
     };
     (if pids.is_empty() { "-".to_owned() } else { pids.join(",") }, word)

@@ -1,7 +1,7 @@
 //! What the daemon does with named servers and namespaces: makes them, starts them, ends them.
 
 use crate::daemon::{Daemon, LaunchError, State, protocol};
-use crate::status::{Client, ServerState};
+use crate::status::{ListedClient, ServerPhase};
 use crate::v3::configuration::{self, Configuration, PartitionConfiguration, ServerConfiguration};
 use crate::v3::endpoints::Chosen;
 use crate::v3::limits::NamespaceLimits;
@@ -34,7 +34,7 @@ pub(crate) struct NewServer {
 pub(crate) struct ProcessRow {
     pub named: u32,
     pub pid: u32,
-    pub state: ServerState,
+    pub state: ServerPhase,
     pub device: CUuuid,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ClientRow {
     /// Number of its device; `None` if the daemon has none with its UUID.
     pub device: Option<usize>,
     pub namespace: String,
-    pub client: Client,
+    pub client: ListedClient,
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -3,9 +3,9 @@
 use super::{LOOK, Trial};
 use anyhow::{Context, Result};
 use control::counts::Kernel;
-use observe::advise::{Ceilings, Watch, Work};
+use observe::advise::{Ceilings, KernelRates, Watch};
 use observe::reading::Reading;
-use observe::source::Source;
+use observe::source::ReportSource;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ struct Seen {
     /// Its counts when it was warm, and when.
     warm: Option<(Instant, Kernel)>,
     /// What it did since then.
-    work: Option<Work>,
+    work: Option<KernelRates>,
 }
 
 impl Seen {
@@ -55,7 +55,7 @@ impl Seen {
             None if at >= begun + WARM_UP => self.warm = Some((at, kernel)),
             None => {}
             // It is counted when it ends, which may be rare.
-            Some((_, warm)) => self.work = Work::between(warm, &kernel).or(self.work),
+            Some((_, warm)) => self.work = KernelRates::between(warm, &kernel).or(self.work),
         }
         let is_long = self.warm.as_ref().is_some_and(|(since, _)| at >= *since + LENGTH);
         is_long && self.work.is_some()
@@ -63,7 +63,7 @@ impl Seen {
 }
 
 /// What the kernel of a sample did once it was warm.
-fn work(trial: &mut Trial<'_>, [name, words @ ..]: [&str; 5]) -> Result<Work> {
+fn work(trial: &mut Trial<'_>, [name, words @ ..]: [&str; 5]) -> Result<KernelRates> {
     trial.until_empty()?;
     let sample = trial.libraries.sample(name);
     let arguments = words.iter().copied().chain(["--seconds", SECONDS_MAX]).map(OsString::from);

@@ -8,7 +8,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use observe::rates::{DeviceRates, Rates};
 use observe::reading::Reading;
-use observe::source::{Daemon, Source};
+use observe::source::{DaemonSource, ReportSource};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +121,7 @@ fn measure(stage: &Stage, programs: usize, seconds: f64) -> Result<Row> {
 
 /// What the device did from the first to the last look at which all programs were there.
 fn watch_all(daemon: &PrivateDaemon, programs: usize, ended: &AtomicBool) -> Option<DeviceRates> {
-    let mut source = Daemon::new(daemon.pipe_directory());
+    let mut source = DaemonSource::new(daemon.pipe_directory());
     let mut readings: Option<(Reading, Reading)> = None;
     while !ended.load(Ordering::Relaxed) {
         if let Ok(report) = source.report()

@@ -4,7 +4,7 @@ use super::Finding;
 use channel::userfaultfd::{Protects, open};
 use control::daemon::DESCRIPTORS_WANTED;
 use control::report::Report;
-use control::status::Device;
+use control::status::ListedDevice;
 use cuda_api::environment::CUDA_MPS_SM_PARTITION;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::process::{Resource, getrlimit, getuid};
@@ -129,7 +129,7 @@ fn daemons_own() -> Vec<Finding> {
 /// The daemon's devices, which need not be those that a program has by itself.
 fn devices(report: &Report) -> Vec<Finding> {
     let of_servers = report.servers.iter().flat_map(|server| &server.devices);
-    let device = |device: &Device| {
+    let device = |device: &ListedDevice| {
         let counts = of_servers.clone().find(|of| of.uuid == device.uuid).unwrap_or(device).counts;
         let (ordinal, name) = (device.ordinal, &device.name);
         let (sms, mib) = (counts.sms, counts.memory_bytes >> 20);

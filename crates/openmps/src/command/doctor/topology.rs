@@ -4,7 +4,7 @@
 //! memory, which costs launches and copies.
 
 use super::Finding;
-use control::status::Device;
+use control::status::ListedDevice;
 use cuda_api::settings::{Cpus, parse_cpus};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::Path;
@@ -14,7 +14,7 @@ const TOPIC: &str = "topology";
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// A finding for each device whose processors are not all of the machine's.
-pub(super) fn findings(devices: &[Device]) -> Vec<Finding> {
+pub(super) fn findings(devices: &[ListedDevice]) -> Vec<Finding> {
     let Ok(affinity) = sched_getaffinity(None) else { return Vec::new() };
     let may: Vec<u32> =
         (0..CpuSet::MAX_CPU).filter(|cpu| affinity.is_set(*cpu)).map(|cpu| cpu as u32).collect();
@@ -23,7 +23,7 @@ pub(super) fn findings(devices: &[Device]) -> Vec<Finding> {
 }
 
 /// Of one device, for a shell that may use some processors.
-fn of_device(root: &Path, device: &Device, may: &[u32]) -> Option<Finding> {
+fn of_device(root: &Path, device: &ListedDevice, may: &[u32]) -> Option<Finding> {
     let directory = root.join(device.pci.to_ascii_lowercase());
     let read = |name| std::fs::read_to_string(directory.join(name)).ok();
     let (list, node) = (read("local_cpulist")?, read("numa_node")?);
@@ -62,7 +62,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("openmps-topology-{}", std::process::id()));
         let directory = root.join("0000:1b:00.0");
         std::fs::create_dir_all(&directory).expect("a directory");
-        let device = Device {
+        let device = ListedDevice {
             ordinal: 1,
             pci: "0000:1B:00.0".into(),
             uuid: String::new(),

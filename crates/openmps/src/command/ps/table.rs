@@ -1,7 +1,7 @@
 //! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
 
 use control::faults::Fault;
-use control::report::{Client, Context, Warm, Work, lanes_active};
+use control::report::{ClientReport, Context, Warm, Work, lanes_active};
 use observe::past::{Before, Past};
 use observe::reading::{Reading, clients};
 use std::time::Instant;
@@ -192,7 +192,7 @@ fn of_context(server: u32, context: &Context) -> Vec<String> {
 }
 
 /// A client's class; a dash where its server says nothing of it.
-fn class(client: &Client) -> String {
+fn class(client: &ClientReport) -> String {
     match client.scheduling.class.as_str() {
         "" => "-".to_owned(),
         class => control::log::printable(class),
@@ -201,7 +201,7 @@ fn class(client: &Client) -> String {
 
 /// What a client has of a device that classes share in space: SMs of batch work, times of alone that latency work
 /// takes beside it; a dash for others.
-fn space(client: &Client) -> String {
+fn space(client: &ClientReport) -> String {
     match (client.scheduling.space_sms, client.scheduling.slowed_permille) {
         (0, 0) => "-".to_owned(),
         (0, permille) => format!("{:.2}x", f64::from(permille) / 1000.0),
@@ -221,13 +221,13 @@ struct Done {
 
 impl Done {
     /// All that it did.
-    fn so_far(client: &Client) -> Self {
+    fn so_far(client: &ClientReport) -> Self {
         let busy = |busy_s| format!("{busy_s:.1} s");
         Self::new(client.kernels.to_string(), client.work, busy)
     }
 
     /// What it did since it was as `before` has it: nothing yet, if it was not seen.
-    fn since(client: &Client, before: Before<'_>, now: Instant) -> Self {
+    fn since(client: &ClientReport, before: Before<'_>, now: Instant) -> Self {
         let Some(since) = before.since.filter(|since| now > *since) else {
             let nothing = || "-".to_owned();
             let (kernels, busy, sms) = (nothing(), nothing(), nothing());
@@ -351,13 +351,13 @@ fn cut(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::report::{ContextCalls, Waiting};
-    use control::report::{Limits, Report, Scheduling, Server};
-    use control::status::{Device, DeviceCounts};
+    use control::report::{ContextCalls, WaitingReport};
+    use control::report::{LimitsReport, Report, Scheduling, ServerReport};
+    use control::status::{DeviceCounts, ListedDevice};
     use std::time::Duration;
 
-    fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
-        Client {
+    fn client(id: u32, kernels: u64, work: Option<Work>) -> ClientReport {
+        ClientReport {
             pid: Some(520 + id),
             id,
             uid: 1000,
@@ -369,7 +369,7 @@ mod tests {
             copies: Default::default(),
             requests: Default::default(),
             work,
-            limits: Limits::default(),
+            limits: LimitsReport::default(),
             scheduling: Scheduling { class: "batch".into(), ..Default::default() },
             mps_namespace: None,
             pid_namespace: None,
@@ -388,7 +388,7 @@ mod tests {
         })
     }
 
-    fn reading(clients: Vec<Client>) -> Reading {
+    fn reading(clients: Vec<ClientReport>) -> Reading {
         let state = "ACTIVE".to_owned();
         let report = Report {
             schema: control::report::SCHEMA,
@@ -412,7 +412,7 @@ mod tests {
             descriptors_max: None,
             visible_devices: None,
             warnings: vec![],
-            servers: vec![Server {
+            servers: vec![ServerReport {
                 pid: 529,
                 uid: 1000,
                 user: "ann".into(),
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_row_tells_of_a_client_s_life() {
-        let outside = Client { pid: None, ..client(5, 123_456_789, None) };
+        let outside = ClientReport { pid: None, ..client(5, 123_456_789, None) };
         let report = reading(vec![client(4, 12, work(2)), outside]);
         let expected = [
             "PID  ID  USER  CLASS  SERVER   MEMORY  HOST    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
@@ -452,9 +452,11 @@ mod tests {
             slowed_permille,
             ..Default::default()
         };
-        let serving = Client { scheduling: scheduling("latency", 0, 1187), ..client(4, 12, None) };
-        let training = Client { scheduling: scheduling("batch", 33, 0), ..client(5, 7, None) };
-        let other = Client { scheduling: scheduling("normal", 0, 0), ..client(6, 1, None) };
+        let serving =
+            ClientReport { scheduling: scheduling("latency", 0, 1187), ..client(4, 12, None) };
+        let training =
+            ClientReport { scheduling: scheduling("batch", 33, 0), ..client(5, 7, None) };
+        let other = ClientReport { scheduling: scheduling("normal", 0, 0), ..client(6, 1, None) };
         let report = reading(vec![serving, training, other]);
         let expected = [
             "PID  ID  USER  CLASS     SPACE  SERVER   MEMORY  HOST  KERNELS  BUSY  SMS  WARPS  LANES  COMMAND",
@@ -468,7 +470,7 @@ mod tests {
     #[test]
     fn limits_stand_below_with_who_set_them() {
         let mut limited = client(4, 12, None);
-        limited.limits = Limits {
+        limited.limits = LimitsReport {
             memory_bytes: Some(2 << 30),
             memory_by: "server".into(),
             sms: 33,
@@ -508,13 +510,13 @@ mod tests {
 
     #[test]
     fn a_table_fits_the_terminal() {
-        let long = Client {
+        let long = ClientReport {
             pid: Some(4_194_303),
             user: "www-data".into(),
-            limits: Limits {
+            limits: LimitsReport {
                 memory_bytes: Some(141 << 30),
                 memory_by: "daemon".into(),
-                ..Limits::default()
+                ..LimitsReport::default()
             },
             memory_bytes: 140 << 30,
             scheduling: Scheduling { class: "latency".into(), ..Default::default() },
@@ -562,14 +564,14 @@ mod tests {
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
         report.servers[0].isolates = Some(77);
-        let device = |start_bytes| Device {
+        let device = |start_bytes| ListedDevice {
             ordinal: 0,
             pci: String::new(),
             uuid: String::new(),
             name: String::new(),
             counts: DeviceCounts { start_bytes, ..DeviceCounts::default() },
         };
-        let stands_by = |pid, bytes| Server {
+        let stands_by = |pid, bytes| ServerReport {
             pid,
             state: "STANDBY".to_owned(),
             devices: vec![device(bytes)],
@@ -629,7 +631,7 @@ mod tests {
         report.servers[0].context = Some(nothing.clone());
         assert_eq!(table(&now, None, 0, None).lines.len(), 1, "there is no client");
         let call = || "loading code".to_owned();
-        let waiting = |others: &str| Waiting {
+        let waiting = |others: &str| WaitingReport {
             call: call(),
             client: "524".into(),
             others: others.into(),

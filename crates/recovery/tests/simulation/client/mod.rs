@@ -12,7 +12,7 @@ use channel::ring::{LocalRing, Position, Producer, RingMemory};
 use channel::wait::SpinPolicy;
 use recovery::servers::ServerKey;
 use recovery::{
-    Attempts, InFlight, Journal, Mark, Obstacle, Order, Policy, Posted, Progress, Words,
+    Attempts, InFlight, Journal, Mark, Obstacle, Order, Posted, Progress, ReplayPolicy, Words,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -142,7 +142,7 @@ enum Recovery {
 /// A program with its client library.
 pub struct Client {
     pub character: Character,
-    pub policy: Policy,
+    pub policy: ReplayPolicy,
     /// Where it is served.
     pub server_key: ServerKey,
     pub memory: Memory,
@@ -194,10 +194,15 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(character: Character, policy: Policy, server_key: ServerKey, seed: u64) -> Self {
+    pub fn new(
+        character: Character,
+        policy: ReplayPolicy,
+        server_key: ServerKey,
+        seed: u64,
+    ) -> Self {
         let mut random = Random::new(seed);
         let steps = random.between(15, 60);
-        let careful = policy == Policy::Always || random.permille(500);
+        let careful = policy == ReplayPolicy::Always || random.permille(500);
         Self {
             character,
             policy,

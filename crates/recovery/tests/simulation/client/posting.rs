@@ -50,7 +50,7 @@ impl World {
         let connection = &self.connections[current];
         let words = Completed(connection.words);
         let of = &mut self.clients[client];
-        let keeps_waited = of.policy == Policy::Always;
+        let keeps_waited = of.policy == ReplayPolicy::Always;
         let waited = of.progress.each_ref().map(Progress::waited);
         let was_waited_for = |mark: Mark| waited[mark.slot as usize] >= mark.value;
         let (journal, progress) = (&mut of.journal, &mut of.progress);

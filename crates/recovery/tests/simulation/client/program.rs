@@ -21,7 +21,7 @@ impl Client {
         let owned = self.owned[slot];
         // Who says that all may be repeated never writes what it reads, but for what it has filled.
         let (sources, targets) = match self.policy {
-            Policy::Always => (owned & 0b1111, owned & 0b1111_0000),
+            ReplayPolicy::Always => (owned & 0b1111, owned & 0b1111_0000),
             _ => (owned, owned),
         };
         let (source, target) = (self.bit_of(sources), self.bit_of(targets));
@@ -49,7 +49,7 @@ impl Client {
                 }
                 // Who says that all may be repeated changes in place what it has filled since it last waited.
                 let is_fresh = self.fresh >> target & 1 == 1;
-                if self.policy == Policy::Always && is_fresh && self.random.permille(600) {
+                if self.policy == ReplayPolicy::Always && is_fresh && self.random.permille(600) {
                     reads |= writes;
                 }
                 one(Operation::Kernel { number, reads, writes, nature })
@@ -115,7 +115,7 @@ impl World {
         if let Some((slot, operation)) = of.pending.pop_front() {
             if of.pending.is_empty()
                 && matches!(operation, Operation::Wait { .. })
-                && of.policy != Policy::Always
+                && of.policy != ReplayPolicy::Always
                 && of.random.permille(700)
             {
                 let first = of.random.any() & 0xff;

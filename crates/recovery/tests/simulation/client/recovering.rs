@@ -31,7 +31,7 @@ impl World {
             let waited = of.progress.each_ref().map(Progress::waited);
             let waited = |mark: Mark| waited[mark.slot as usize] >= mark.value;
             let (journal, progress) = (&mut of.journal, &mut of.progress);
-            if of.policy == Policy::Always {
+            if of.policy == ReplayPolicy::Always {
                 for (slot, value) in (0..).zip(progress.iter().map(Progress::split)) {
                     value.into_iter().for_each(|value| journal.note_unwaited(Mark { slot, value }));
                 }

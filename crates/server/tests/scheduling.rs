@@ -154,8 +154,7 @@ fn a_long_copy_goes_in_slices_and_copies_everything() {
     let host = batch.welcome.host_window.address;
     let device = CUdeviceptr(batch.address(0));
     let pattern: Vec<u8> = (0..MIB + 100).map(|i| (i % 251) as u8).collect();
-    // SAFETY: this test's server is in this process, and has pinned the memory there.
-    unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), host as *mut u8, pattern.len()) };
+    provider::put_bytes(host, &pattern);
     let bytes = pattern.len() as u64;
     batch.post(&HostToDevice {
         destination: device,
@@ -165,9 +164,7 @@ fn a_long_copy_goes_in_slices_and_copies_everything() {
     });
     batch.synchronize(LEGACY);
     assert_eq!(batch.error(), Ok(()));
-    // SAFETY: the test provider's device memory is memory of this process.
-    let copied = unsafe { std::slice::from_raw_parts(device.0 as *const u8, pattern.len()) };
-    assert!(copied == pattern, "all slices are there");
+    assert!(provider::bytes_at(device.0, pattern.len()) == pattern, "all slices are there");
     // 42 us a MiB: as the slices were charged, one by one.
     let charged = server.status().clients[1].scheduling.charged_ns;
     assert!((16 * 2_000..=17 * 3_000).contains(&charged), "{charged}");
@@ -332,8 +329,7 @@ fn a_pause_holds_copies_and_fills_too() {
         other.chunk(0, 4 * MIB).unwrap();
         other.pin(0, 2 * MIB).unwrap();
         let (device, host) = (at(other), host(other));
-        // SAFETY: this test's server is in this process, and has pinned the memory there.
-        unsafe { std::ptr::write_bytes(host as *mut u8, 3, 64) };
+        provider::put_bytes(host, &[3; 64]);
         match index {
             0 => other.post_row(cuMemsetD32Async, &[device, 7, 16, LEGACY.0 as u64]),
             _ => other.post(&HostToDevice {
@@ -351,8 +347,7 @@ fn a_pause_holds_copies_and_fills_too() {
     }
     wait_until_held(&server, 1, 1);
     wait_until_held(&server, 2, 1);
-    // SAFETY: the test provider's device memory is memory of this process.
-    let byte = |address: u64| unsafe { std::ptr::read_volatile(address as *const u8) };
+    let byte = |address: u64| provider::bytes_at(address, 1)[0];
     for other in &others {
         assert_eq!([0, 64, 128].map(|offset| byte(at(other) + offset)), [0; 3]);
     }

@@ -69,15 +69,7 @@ fn client_and_kernels_share_managed_variables() {
     word(total).store(40, SeqCst);
     let request = GetFunction { function: function(0), module: module(0), name: b"add" };
     client.call(&request).expect("a kernel");
-    client.post(&LaunchKernel {
-        function: function(0),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &2u32.to_le_bytes(),
-    });
+    client.post(&one_block(function(0), 1, &2u32.to_le_bytes()));
     client.synchronize(LEGACY);
     assert_eq!(word(total).load(SeqCst), 42);
     assert_eq!(word(table + 4096).load(SeqCst), 40);

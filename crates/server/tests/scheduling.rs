@@ -198,13 +198,8 @@ fn a_launch_has_its_own_priority_as_its_clients_class_allows() {
     let mut client = client(&mut server, "class=batch");
     let note = client::KERNELS.iter().position(|name| *name == "note").unwrap() as u32;
     let asked = |levels: u32| LaunchKernel {
-        function: function(note),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
         flags: priority_flags(levels),
-        parameters: &[0x65, 0x23, 0, 0],
+        ..one_block(function(note), 32, &[0x65, 0x23, 0, 0])
     };
     let before = provider::launch_priorities().len();
     client.post(&asked(5));
@@ -231,15 +226,8 @@ fn a_graphs_kernel_has_its_own_priority_as_its_clients_class_allows() {
         let before = provider::launch_priorities().len();
         client.post(&GraphBegin { graph });
         for flags in flags {
-            let launch = LaunchKernel {
-                function: function(note),
-                stream: LEGACY,
-                grid: [1; 3],
-                block: [32, 1, 1],
-                shared_bytes: 0,
-                flags,
-                parameters: &[0x65, 0x23, 0, 0],
-            };
+            let launch =
+                LaunchKernel { flags, ..one_block(function(note), 32, &[0x65, 0x23, 0, 0]) };
             client.post(&GraphKernel { graph, launch });
         }
         assert_eq!(client.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }), Ok(()));
@@ -374,16 +362,9 @@ fn graphs_are_cut_when_their_client_is_bounded_and_by_the_times_of_their_pieces(
     let graph = graph(0);
     other.post(&GraphBegin { graph });
     for node in 0..NODES {
-        let launch = LaunchKernel {
-            // `note`, of the test provider's kernels.
-            function: function(1),
-            stream: LEGACY,
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &u32_bytes(9092),
-        };
+        // `note`, of the test provider's kernels.
+        let parameters = u32_bytes(9092);
+        let launch = one_block(function(1), 32, &parameters);
         other.post(&GraphKernel { graph, launch });
         if node > 0 {
             other.post(&GraphEdges { graph, node, from: &[u64::from(node - 1)] });

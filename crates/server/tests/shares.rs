@@ -54,15 +54,7 @@ fn written(client: &mut Client) -> Vec<usize> {
 }
 
 fn launch(parameters: &[u8], stream: CUstream, blocks: u32, flags: u32) -> LaunchKernel<'_> {
-    LaunchKernel {
-        function: function(0),
-        stream,
-        grid: [blocks, 1, 1],
-        block: [1024, 1, 1],
-        shared_bytes: 0,
-        flags,
-        parameters,
-    }
+    LaunchKernel { stream, grid: [blocks, 1, 1], flags, ..one_block(function(0), 1024, parameters) }
 }
 
 /// The SMs of a launch in a stream.

@@ -3,7 +3,7 @@
 use super::stream::posts::launch_shape;
 use super::stream::submission::Submission;
 use crate::account::Charge;
-use crate::device::{self, Function, LaunchShape, SafeCalls, Share, Stream};
+use crate::device::{self, ClusterQuestion, Share};
 use channel::memfd::IMAGE_BYTES_MAX;
 use channel::message::Message;
 use channel::request::{
@@ -17,9 +17,6 @@ use std::os::fd::OwnedFd;
 
 /// Messages with files that a client may have sent for requests that never came: more than a socket takes.
 const UNUSED_FILES_MAX: usize = 1024;
-
-/// Asks the provider about the clusters of a launch in a stream, or in its default one.
-type AskClusters = fn(SafeCalls, &Function, LaunchShape, Option<&Stream>) -> Result<i32, CudaError>;
 
 impl Submission {
     /// The file that the client has sent before a request. What was sent for a request that
@@ -71,24 +68,25 @@ impl Submission {
     }
 
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
-        self.ask_clusters(&r, device::clusters)
+        self.ask_clusters(&r, ClusterQuestion::Most)
     }
 
     pub(super) fn largest_cluster(&mut self, r: LargestCluster) -> Result<ClusterCount, CudaError> {
-        self.ask_clusters(&r.0, device::largest_cluster)
+        self.ask_clusters(&r.0, ClusterQuestion::Largest)
     }
 
     fn ask_clusters(
         &mut self,
         r: &CountClusters,
-        ask: AskClusters,
+        question: ClusterQuestion,
     ) -> Result<ClusterCount, CudaError> {
         let stream = self.streams.on_share()?;
         let function = self.modules.function(r.function.0 as u64)?;
         let grid = [r.grid_x, r.grid_y, r.grid_z];
         let block = [r.block_x, r.block_y, r.block_z];
         let shape = launch_shape(grid, block, r.shared_bytes, r.flags)?;
-        Ok(ClusterCount { clusters: ask(self.share.device().calls(), function, shape, stream)? })
+        let calls = self.share.device().calls();
+        Ok(ClusterCount { clusters: device::clusters(calls, function, question, shape, stream)? })
     }
 }
 

@@ -77,6 +77,7 @@ pub(in crate::session) fn subject_of_copy(
 }
 
 impl Submission {
+    #[inline]
     pub(in crate::session) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let LaunchKernel { grid, block, shared_bytes, flags, .. } = request;
         let shape = LaunchShape {
@@ -336,6 +337,7 @@ impl Submission {
         slot.stream.wait(event)
     }
 
+    #[inline]
     pub(in crate::session) fn fence(&mut self, request: Fence, memory: &Memory) -> CUresult {
         let fenced = self.put_fence(request, memory);
         if fenced.is_err() {

@@ -24,6 +24,7 @@ mod fill;
 mod submit;
 
 use crate::session::Session;
+use crate::session::stream::submission::Submission;
 use ahead::Ahead;
 use chains::Alive;
 use channel::request::{
@@ -285,17 +286,18 @@ impl Session {
     /// Whether launches may be held: the sequence has come before, and the cores have something to do, or
     /// the device has and none of the chunk has gone.
     fn may_hold(&self) -> bool {
+        let Submission { common, work, place, link, share, sticky, .. } = &self.submission;
         let device_has_work = || {
-            self.submission.common.launch_batching == When::On
+            common.launch_batching == When::On
                 && self.batcher.held == self.batcher.chunk.len()
-                && self.submission.work.in_flight() >= BUSY_KERNELS
+                && work.in_flight() >= BUSY_KERNELS
         };
         self.batcher.repeats
-            && self.submission.sticky.is_none()
-            && (self.submission.place.is_oversubscribed() || device_has_work())
-            && self.submission.link.scheduling.is_free()
-            && self.submission.link.scheduling.class() != Class::Latency
-            && !self.submission.share.device().sync().is_pending()
+            && sticky.is_none()
+            && (place.is_oversubscribed() || device_has_work())
+            && link.scheduling.is_free()
+            && link.scheduling.class() != Class::Latency
+            && !share.device().sync().is_pending()
     }
 
     /// The chunk ends: what is held of it is submitted, as a graph if it is one.
@@ -314,8 +316,7 @@ impl Session {
         } else {
             self.submit_part(&chunk);
             let chunks = self.batcher.chunks(self.submission.limits_version);
-            let before = chunks.ended(&chunk).before;
-            self.batcher.repeats = before > 0;
+            self.batcher.repeats = chunks.ended(&chunk).before > 0;
         }
         chunk.clear();
         self.batcher.chunk = chunk;

@@ -134,18 +134,10 @@ mod tests {
     fn client() -> ListedClient {
         ListedClient {
             pid: Some(524),
-            process: 0,
             id: 1,
-            uid: 0,
             device_uuid: device().uuid,
-            memory_bytes: 0,
-            host_bytes: 0,
-            limits: Default::default(),
-            submitted: Default::default(),
-            counts: Default::default(),
-            work: None,
-            scheduling: Default::default(),
             command: "/tmp/hold".into(),
+            ..ListedClient::default()
         }
     }
 

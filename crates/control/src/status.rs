@@ -121,7 +121,7 @@ impl ListedDevice {
 }
 
 /// A client of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedClient {
     /// Process id in the daemon's PID namespace, if it has one there: a container's process has
     /// none where the daemon runs in another container.

@@ -116,15 +116,7 @@ fn texture_of(client: &mut Client, resource: Resource) -> Result<u64, CudaError>
 fn run(client: &mut Client, texture: u64) -> Vec<u8> {
     let out = client.address(MIB);
     let parameters: Vec<u8> = [texture, out].iter().flat_map(|word| word.to_le_bytes()).collect();
-    client.post(&LaunchKernel {
-        function: function(0),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [4, 3, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
-    });
+    client.post(&LaunchKernel { block: [4, 3, 1], ..one_block(function(0), 1, &parameters) });
     client.read(MIB, 48)
 }
 

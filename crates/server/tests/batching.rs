@@ -45,13 +45,9 @@ fn note(client: &mut Client, stream: CUstream, number: u32, shape: u32) {
 
 fn launch_of(number: &[u8; 4], stream: CUstream, shape: u32) -> LaunchKernel<'_> {
     LaunchKernel {
-        function: function(1),
         stream,
         grid: [1 + shape % 5, 1 + shape % 3, 1],
-        block: [32, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: number,
+        ..one_block(function(1), 32, number)
     }
 }
 
@@ -455,13 +451,8 @@ fn another_function_or_length_of_parameters_ends_a_batch() {
                 (19, 7) => client.launch("add", LEGACY, &add),
                 // Parameters that are longer than they need be, in the place of such as are not.
                 (18, 8) => client.post(&LaunchKernel {
-                    function: function(1),
-                    stream: LEGACY,
                     grid: [1 + at % 5, 1 + at % 3, 1],
-                    block: [32, 1, 1],
-                    shared_bytes: 0,
-                    flags: 0,
-                    parameters: &[0x20, 0xf0, 0x0f, 0, 9, 9, 9, 9],
+                    ..one_block(function(1), 32, &[0x20, 0xf0, 0x0f, 0, 9, 9, 9, 9])
                 }),
                 _ => note(client, LEGACY, 600_000 + at, at),
             }
@@ -589,13 +580,8 @@ const IMAGES: [(&str, &str); 2] = [
 fn launch(client: &mut Client, place: u32, blocks: u32, parameters: &[u64]) {
     let parameters: Vec<u8> = parameters.iter().flat_map(|word| word.to_le_bytes()).collect();
     client.post(&LaunchKernel {
-        function: function(place),
-        stream: LEGACY,
         grid: [blocks, 1, 1],
-        block: [64, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
+        ..one_block(function(place), 64, &parameters)
     });
 }
 

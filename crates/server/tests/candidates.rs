@@ -6,7 +6,7 @@ mod support;
 use channel::message::Message;
 use channel::message::Question;
 use channel::region::{Region, ServerState, SessionEnd};
-use channel::request::{GraphBegin, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel};
+use channel::request::{GraphBegin, GraphInstantiate, GraphKernel, GraphLaunch};
 use cuda_api::{CUgraphExec, CudaError};
 use server::Exit;
 use support::client::KERNELS;
@@ -21,15 +21,7 @@ const RUNS: u32 = 200;
 fn add_graph(client: &mut Client, place: u32, gate: u32) -> CUgraphExec {
     let (graph, parameters) = (graph(place), gate.to_le_bytes());
     let hold = KERNELS.iter().position(|name| *name == "hold").expect("a kernel");
-    let launch = LaunchKernel {
-        function: function(hold as u32),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
-    };
+    let launch = one_block(function(hold as u32), 32, &parameters);
     client.post(&GraphBegin { graph });
     client.post(&GraphKernel { graph, launch });
     assert_eq!(client.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }), Ok(()));

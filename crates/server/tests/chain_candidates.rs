@@ -24,13 +24,8 @@ fn step(client: &mut Client, number: u32) {
     for at in 0..STEP {
         let note = (number * STEP + at).to_le_bytes();
         client.post(&LaunchKernel {
-            function: function(u32::from(at > 0)),
-            stream: LEGACY,
             grid: [1 + at % 5, 1 + at % 3, 1],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: if at > 0 { &note } else { &[0; 16] },
+            ..one_block(function(u32::from(at > 0)), 32, if at > 0 { &note } else { &[0; 16] })
         });
     }
 }

@@ -8,7 +8,7 @@ use channel::payload::Payload;
 use channel::request::{
     CreateArray, DestroyArray, DeviceToHost, GetFunction, GetGlobal, GlobalInfo, GraphBegin,
     GraphInstantiate, GraphKernel, GraphLaunch, HostReference, HostToDevice, HostUnmap,
-    LaunchKernel, UnloadModule,
+    UnloadModule,
 };
 use channel::ring::{Position, RingMemory};
 use cuda_api::constants::array_format;
@@ -214,15 +214,7 @@ fn a_graph_that_needs_more_local_memory_waits_at_the_door_as_a_launch_does() {
     let (function, name) = (function(4), &b"local"[..]);
     client.call(&GetFunction { function, module: module(1), name }).expect("the kernel");
     client.post(&GraphBegin { graph: graph(0) });
-    let launch = LaunchKernel {
-        function,
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &[],
-    };
+    let launch = one_block(function, 32, &[]);
     client.post(&GraphKernel { graph: graph(0), launch });
     let replaces = CUgraphExec::NULL;
     client.call(&GraphInstantiate { graph: graph(0), replaces }).expect("a graph");

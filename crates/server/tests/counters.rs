@@ -44,46 +44,39 @@ fn launch(client: &mut Client, place: u32, blocks: [u32; 3], threads: u32, strea
         parameters.extend(1000u32.to_le_bytes());
     }
     client.post(&LaunchKernel {
-        function: function(place),
         stream,
         grid: blocks,
-        block: [threads, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
+        ..one_block(function(place), threads, &parameters)
     });
+}
+
+/// The parts of an answer: what `part` makes of a message, and whether more come.
+fn parts<T>(server: &Server, part: impl Fn(Answered) -> Option<(bool, T)>) -> Vec<T> {
+    let mut parts = Vec::new();
+    loop {
+        let Message::Answer(Answer { answered, .. }) = server.receive() else { continue };
+        let Some((more, part)) = part(answered) else { continue };
+        parts.push(part);
+        if !more {
+            return parts;
+        }
+    }
 }
 
 fn counts(server: &Server, number: u32) -> Vec<CountsPart> {
     server.ask(number, Question::Counts(0));
-    let mut parts = Vec::new();
-    loop {
-        let Message::Answer(Answer { answered: Answered::Counts(part), .. }) = server.receive()
-        else {
-            continue;
-        };
-        let more = part.more;
-        parts.push(part);
-        if !more {
-            return parts;
-        }
-    }
+    parts(server, |answered| match answered {
+        Answered::Counts(part) => Some((part.more, part)),
+        _ => None,
+    })
 }
 
 fn trace(server: &Server, number: u32, from: u64) -> Vec<TracePart> {
     server.ask(number, Question::Trace(from));
-    let mut parts = Vec::new();
-    loop {
-        let Message::Answer(Answer { answered: Answered::Trace(part), .. }) = server.receive()
-        else {
-            continue;
-        };
-        let more = part.more;
-        parts.push(part);
-        if !more {
-            return parts;
-        }
-    }
+    parts(server, |answered| match answered {
+        Answered::Trace(part) => Some((part.more, part)),
+        _ => None,
+    })
 }
 
 /// A scripted mix: what each kernel should have counted is (launches, blocks, threads).

@@ -22,15 +22,7 @@ fn server() -> Server {
 }
 
 fn note(number: &[u8]) -> LaunchKernel<'_> {
-    LaunchKernel {
-        function: function(1),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
-        flags: LAUNCH_PROGRAMMATIC,
-        parameters: number,
-    }
+    LaunchKernel { flags: LAUNCH_PROGRAMMATIC, ..one_block(function(1), 32, number) }
 }
 
 /// A graph of kernels in a row, which note `first` and so on, with such edges.

@@ -28,15 +28,7 @@ fn a_client_has_no_more_of_the_machine_s_memory_than_it_may() {
         for _ in 0..nodes {
             client.post(&GraphKernel {
                 graph: graph(1),
-                launch: LaunchKernel {
-                    function: function(1),
-                    stream: LEGACY,
-                    grid: [1; 3],
-                    block: [32, 1, 1],
-                    shared_bytes: 0,
-                    flags: 0,
-                    parameters: &7u32.to_le_bytes(),
-                },
+                launch: one_block(function(1), 32, &7u32.to_le_bytes()),
             });
         }
         client.call(&GraphInstantiate { graph: graph(1), replaces: cuda_api::CUgraphExec::NULL })

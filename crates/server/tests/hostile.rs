@@ -125,9 +125,8 @@ fn a_broken_ring_ends_its_session_only() {
     let mut other = server.connect();
     for (offset, value) in [(64u64, 7u64), (64, u64::MAX - 7), (64, 64 << 20)] {
         let client = server.connect();
-        let head = client.region.base().wrapping_add(offset as usize).cast::<u64>();
-        // SAFETY: the ring's head is inside the region; a client may write there.
-        unsafe { head.write_volatile(value) };
+        let head = client.region.base().wrapping_add(offset as usize);
+        provider::put_bytes(head as u64, &value.to_ne_bytes());
         // The sleeping session is woken by a client that knows where its futex is.
         let asleep = client.region.base().wrapping_add(192).cast::<u32>();
         wait_until("the session's end", || {

@@ -38,13 +38,9 @@ fn client(server: &mut Server, image: &str, kernel: &str) -> Client {
 
 fn launch(client: &mut Client, blocks: u32, stream: CUstream, parameters: &[u8]) {
     client.post(&LaunchKernel {
-        function: function(0),
         stream,
         grid: [blocks, 1, 1],
-        block: [64, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters,
+        ..one_block(function(0), 64, parameters)
     });
 }
 
@@ -476,15 +472,7 @@ fn a_graph_runs_at_each_launch_and_can_be_replaced() {
     fill_and_copy(&mut client, 0, 3);
     let at = |offset| client.address(offset);
     let parameters = words(&[at(0), at(MIB), at(2 * MIB), 16]);
-    let launch = LaunchKernel {
-        function: function(0),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [64, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
-    };
+    let launch = one_block(function(0), 64, &parameters);
     client.post(&GraphKernel { graph: graph(0), launch });
     client.post(&GraphEdges { graph: graph(0), node: 2, from: &[0, 1] });
     assert_eq!(instantiate(&mut client, 0, CUgraphExec::NULL), Ok(()));
@@ -554,27 +542,11 @@ fn a_graph_touches_nothing_but_its_clients_own() {
         c.post(&GraphEdges { graph: graph(0), node: 0, from: &[7] });
     });
     refused("a function that is none", &|c| {
-        let launch = LaunchKernel {
-            function: function(9),
-            stream: LEGACY,
-            grid: [1; 3],
-            block: [1; 3],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &[],
-        };
+        let launch = one_block(function(9), 1, &[]);
         c.post(&GraphKernel { graph: graph(0), launch });
     });
     refused("parameters that are too short", &|c| {
-        let launch = LaunchKernel {
-            function: function(0),
-            stream: LEGACY,
-            grid: [1; 3],
-            block: [1; 3],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &[0; 8],
-        };
+        let launch = one_block(function(0), 1, &[0; 8]);
         c.post(&GraphKernel { graph: graph(0), launch });
     });
     assert_eq!(run_graph(&mut client, 0), Err(CudaError::INVALID_HANDLE));
@@ -597,15 +569,7 @@ fn a_graph_does_not_outlive_what_it_uses() {
     let at = |offset| client.address(offset);
     let parameters = words(&[at(0), at(MIB), at(2 * MIB), 16]);
     client.post(&GraphBegin { graph: graph(1) });
-    let launch = LaunchKernel {
-        function: function(0),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [64, 1, 1],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &parameters,
-    };
+    let launch = one_block(function(0), 64, &parameters);
     client.post(&GraphKernel { graph: graph(1), launch });
     assert_eq!(instantiate(&mut client, 1, CUgraphExec::NULL), Ok(()));
     assert_eq!(run_graph(&mut client, 1), Ok(()));
@@ -756,15 +720,7 @@ fn a_graph_of_a_batch_client_is_paused_between_its_pieces_and_computes_the_same(
     let parameters = words(&[one, sum, sum, 1000]);
     batch.post(&GraphBegin { graph: graph(0) });
     for node in 0..NODES {
-        let launch = LaunchKernel {
-            function: function(0),
-            stream: LEGACY,
-            grid: [16, 1, 1],
-            block: [64, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &parameters,
-        };
+        let launch = LaunchKernel { grid: [16, 1, 1], ..one_block(function(0), 64, &parameters) };
         batch.post(&GraphKernel { graph: graph(0), launch });
         if node > 0 {
             batch.post(&GraphEdges { graph: graph(0), node, from: &[u64::from(node - 1)] });

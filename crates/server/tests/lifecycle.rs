@@ -356,9 +356,7 @@ fn a_client_with_a_bad_region_is_refused() {
     }
     // A hole where the tail of a ring must be.
     let (region, file) = Region::create().unwrap();
-    let word = region.base().cast::<u64>();
-    // SAFETY: offset 128 is inside the region, whose memory no other process uses yet.
-    unsafe { word.add(128 / 8).write_volatile(3) };
+    provider::put_bytes(region.base() as u64 + 128, &3u64.to_ne_bytes());
     let (_, socket) = server.hand_over(file);
     assert!(matches!(socket.receive().unwrap().0, Message::Refused(_)));
     drop(socket);
@@ -367,8 +365,7 @@ fn a_client_with_a_bad_region_is_refused() {
 
 #[test]
 fn a_provider_that_does_not_start_is_reported() {
-    // SAFETY: no address is given, so none is called.
-    let table = Box::leak(Box::new(unsafe { cuda_api::DriverTable::resolve(|_| None) }));
+    let table = Box::leak(Box::new(provider::resolved(|_| None)));
     let (daemon, control) = channel::socket::SeqPacket::pair().unwrap();
     let options = server::Options {
         device: None,

@@ -190,15 +190,7 @@ fn streams_of_one_queue_do_their_work_in_the_order_of_its_submission() {
         client.post(&CreateStream { stream, flags: 1, priority: 0 });
     }
     let launch = |client: &mut Client, stream, rounds: u32| {
-        client.post(&LaunchKernel {
-            function: function(0),
-            stream,
-            grid: [1, 1, 1],
-            block: [1, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &rounds.to_le_bytes(),
-        });
+        client.post(&LaunchKernel { stream, ..one_block(function(0), 1, &rounds.to_le_bytes()) });
         client.fence(stream)
     };
     for turn in 0..3 {

@@ -9,6 +9,7 @@ use channel::request::*;
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
 use device::start;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::SeqCst;
 use support::*;
 
 const MODULE: &str = "
@@ -63,29 +64,15 @@ fn client_and_kernels_share_managed_variables() {
     // This process is the server's too, so the client looks at the pages somewhere else.
     let there = Reservation::anywhere(bytes).unwrap();
     let mapping = there.map(file.unwrap(), there.address(), bytes).unwrap();
-    let word = |at: u64| (there.address() + at - address) as *mut u32;
-    // SAFETY: the variables lie in the mapping, which is there until the end of the test.
-    unsafe {
-        assert_eq!(word(total).read_volatile(), 3, "what it begins with");
-        word(total).write_volatile(40);
-    }
+    let word = |at: u64| provider::word(there.address() + at - address);
+    assert_eq!(word(total).load(SeqCst), 3, "what it begins with");
+    word(total).store(40, SeqCst);
     let request = GetFunction { function: function(0), module: module(0), name: b"add" };
     client.call(&request).expect("a kernel");
-    client.post(&LaunchKernel {
-        function: function(0),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        flags: 0,
-        parameters: &2u32.to_le_bytes(),
-    });
+    client.post(&one_block(function(0), 1, &2u32.to_le_bytes()));
     client.synchronize(LEGACY);
-    // SAFETY: as above.
-    unsafe {
-        assert_eq!(word(total).read_volatile(), 42);
-        assert_eq!(word(table + 4096).read_volatile(), 40);
-    }
+    assert_eq!(word(total).load(SeqCst), 42);
+    assert_eq!(word(table + 4096).load(SeqCst), 40);
     // The device reads and writes it as any memory of the client's.
     client.post(&DeviceToHost {
         destination: HostReference::Staging(0),

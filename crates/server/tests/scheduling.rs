@@ -154,8 +154,7 @@ fn a_long_copy_goes_in_slices_and_copies_everything() {
     let host = batch.welcome.host_window.address;
     let device = CUdeviceptr(batch.address(0));
     let pattern: Vec<u8> = (0..MIB + 100).map(|i| (i % 251) as u8).collect();
-    // SAFETY: this test's server is in this process, and has pinned the memory there.
-    unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), host as *mut u8, pattern.len()) };
+    provider::put_bytes(host, &pattern);
     let bytes = pattern.len() as u64;
     batch.post(&HostToDevice {
         destination: device,
@@ -165,9 +164,7 @@ fn a_long_copy_goes_in_slices_and_copies_everything() {
     });
     batch.synchronize(LEGACY);
     assert_eq!(batch.error(), Ok(()));
-    // SAFETY: the test provider's device memory is memory of this process.
-    let copied = unsafe { std::slice::from_raw_parts(device.0 as *const u8, pattern.len()) };
-    assert!(copied == pattern, "all slices are there");
+    assert!(provider::bytes_at(device.0, pattern.len()) == pattern, "all slices are there");
     // 42 us a MiB: as the slices were charged, one by one.
     let charged = server.status().clients[1].scheduling.charged_ns;
     assert!((16 * 2_000..=17 * 3_000).contains(&charged), "{charged}");
@@ -201,13 +198,8 @@ fn a_launch_has_its_own_priority_as_its_clients_class_allows() {
     let mut client = client(&mut server, "class=batch");
     let note = client::KERNELS.iter().position(|name| *name == "note").unwrap() as u32;
     let asked = |levels: u32| LaunchKernel {
-        function: function(note),
-        stream: LEGACY,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
         flags: priority_flags(levels),
-        parameters: &[0x65, 0x23, 0, 0],
+        ..one_block(function(note), 32, &[0x65, 0x23, 0, 0])
     };
     let before = provider::launch_priorities().len();
     client.post(&asked(5));
@@ -234,15 +226,8 @@ fn a_graphs_kernel_has_its_own_priority_as_its_clients_class_allows() {
         let before = provider::launch_priorities().len();
         client.post(&GraphBegin { graph });
         for flags in flags {
-            let launch = LaunchKernel {
-                function: function(note),
-                stream: LEGACY,
-                grid: [1; 3],
-                block: [32, 1, 1],
-                shared_bytes: 0,
-                flags,
-                parameters: &[0x65, 0x23, 0, 0],
-            };
+            let launch =
+                LaunchKernel { flags, ..one_block(function(note), 32, &[0x65, 0x23, 0, 0]) };
             client.post(&GraphKernel { graph, launch });
         }
         assert_eq!(client.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }), Ok(()));
@@ -332,8 +317,7 @@ fn a_pause_holds_copies_and_fills_too() {
         other.chunk(0, 4 * MIB).unwrap();
         other.pin(0, 2 * MIB).unwrap();
         let (device, host) = (at(other), host(other));
-        // SAFETY: this test's server is in this process, and has pinned the memory there.
-        unsafe { std::ptr::write_bytes(host as *mut u8, 3, 64) };
+        provider::put_bytes(host, &[3; 64]);
         match index {
             0 => other.post_row(cuMemsetD32Async, &[device, 7, 16, LEGACY.0 as u64]),
             _ => other.post(&HostToDevice {
@@ -351,8 +335,7 @@ fn a_pause_holds_copies_and_fills_too() {
     }
     wait_until_held(&server, 1, 1);
     wait_until_held(&server, 2, 1);
-    // SAFETY: the test provider's device memory is memory of this process.
-    let byte = |address: u64| unsafe { std::ptr::read_volatile(address as *const u8) };
+    let byte = |address: u64| provider::bytes_at(address, 1)[0];
     for other in &others {
         assert_eq!([0, 64, 128].map(|offset| byte(at(other) + offset)), [0; 3]);
     }
@@ -379,16 +362,9 @@ fn graphs_are_cut_when_their_client_is_bounded_and_by_the_times_of_their_pieces(
     let graph = graph(0);
     other.post(&GraphBegin { graph });
     for node in 0..NODES {
-        let launch = LaunchKernel {
-            // `note`, of the test provider's kernels.
-            function: function(1),
-            stream: LEGACY,
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters: &u32_bytes(9092),
-        };
+        // `note`, of the test provider's kernels.
+        let parameters = u32_bytes(9092);
+        let launch = one_block(function(1), 32, &parameters);
         other.post(&GraphKernel { graph, launch });
         if node > 0 {
             other.post(&GraphEdges { graph, node, from: &[u64::from(node - 1)] });

@@ -54,15 +54,7 @@ fn written(client: &mut Client) -> Vec<usize> {
 }
 
 fn launch(parameters: &[u8], stream: CUstream, blocks: u32, flags: u32) -> LaunchKernel<'_> {
-    LaunchKernel {
-        function: function(0),
-        stream,
-        grid: [blocks, 1, 1],
-        block: [1024, 1, 1],
-        shared_bytes: 0,
-        flags,
-        parameters,
-    }
+    LaunchKernel { stream, grid: [blocks, 1, 1], flags, ..one_block(function(0), 1024, parameters) }
 }
 
 /// The SMs of a launch in a stream.
@@ -300,35 +292,22 @@ fn a_graph_whose_blocks_have_no_room_on_the_share_has_all_sms_and_the_log_says_s
 /// SMs of each part of the green contexts that were made.
 static PARTS: Mutex<Vec<Vec<u32>>> = Mutex::new(Vec::new());
 
-/// One group of two SMs and none of the others, as an H200 says of its last 12 SMs; of larger groups as many
-/// as there are.
-unsafe extern "C" fn few_small_groups(
-    result: *mut CUdevResource,
-    groups: *mut c_uint,
-    input: *const CUdevResource,
-    remainder: *mut CUdevResource,
-    flags: c_uint,
-    sms_min: c_uint,
-) -> CUresult {
-    let small = flags == 0 && sms_min < 4;
-    let flags = if small { SPLIT_IGNORE_COSCHEDULING } else { flags };
-    // SAFETY: the caller's promises are those of the function called; `groups` is read and written.
-    unsafe {
+support::provider::raw_functions! {
+    // One group of two SMs and none of the others, as an H200 says of its last 12 SMs; of larger groups as many
+    // as there are.
+    few_small_groups(
+        result: *mut CUdevResource, groups: *mut c_uint, input: *const CUdevResource,
+        remainder: *mut CUdevResource, flags: c_uint, sms_min: c_uint
+    ) {
+        let small = flags == 0 && sms_min < 4;
+        let flags = if small { SPLIT_IGNORE_COSCHEDULING } else { flags };
         if small {
             *groups = 1;
         }
         let table = driver().table;
         table.cuDevSmResourceSplitByCount(result, groups, input, remainder, flags, sms_min)
     }
-}
-
-unsafe extern "C" fn note_parts(
-    description: *mut CUdevResourceDesc,
-    parts: *mut CUdevResource,
-    count: c_uint,
-) -> CUresult {
-    // SAFETY: the caller's promises are those of the function called, of which one is that there are so many parts.
-    unsafe {
+    note_parts(description: *mut CUdevResourceDesc, parts: *mut CUdevResource, count: c_uint) {
         let sms = std::slice::from_raw_parts(parts, count as usize).iter();
         PARTS.lock().unwrap().push(sms.map(|part| part.sm.smCount).collect());
         driver().table.cuDevResourceGenerateDesc(description, parts, count)

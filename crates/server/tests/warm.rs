@@ -262,20 +262,17 @@ const TABLE: &[u8] =
     b".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .b8 table[64];\n\0";
 
 /// Where a module of [`TABLE`] has its variable.
-fn table_of(client: &mut Client, module: CUmodule) -> *mut [u8; 64] {
+fn table_of(client: &mut Client, module: CUmodule) -> u64 {
     let global = GetGlobal { module, name: b"table", managed: false };
     let (result, words) = client.ask(&global);
     result.expect("a variable");
-    words[0] as *mut [u8; 64]
+    words[0]
 }
 
 /// Checks that the variable has its first values, and writes others to it.
-fn use_up(table: *mut [u8; 64]) {
-    // SAFETY: a variable of the test provider's in this process, which nothing else uses now.
-    unsafe {
-        assert_eq!(table.read_volatile(), [7; 64], "its first values");
-        table.write_volatile([9; 64]);
-    }
+fn use_up(table: u64) {
+    assert_eq!(provider::bytes_at(table, 64), [7; 64], "its first values");
+    provider::put_bytes(table, &[9; 64]);
 }
 
 /// Three programs have the image beside each other at the server that serves: so it is loaded three times.

@@ -187,21 +187,7 @@ mod tests {
     use super::*;
 
     fn client(pid: Option<u32>, id: u32) -> ListedClient {
-        ListedClient {
-            pid,
-            process: pid.unwrap_or(0),
-            id,
-            uid: 0,
-            device_uuid: String::new(),
-            memory_bytes: 0,
-            host_bytes: 0,
-            limits: Default::default(),
-            submitted: Default::default(),
-            counts: Default::default(),
-            work: None,
-            scheduling: Default::default(),
-            command: String::new(),
-        }
+        ListedClient { pid, process: pid.unwrap_or(0), id, ..ListedClient::default() }
     }
 
     #[test]

@@ -124,7 +124,7 @@ fn server(arguments: &[String]) -> ExitCode {
         eprintln!("wrong arguments: {arguments:?}");
         return ExitCode::from(2);
     };
-    let mut daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
+    let daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
     let place = match what {
         [DESCRIBE] => return describe(&daemon, &behaviour),
         [DEVICE, uuid] => uuids().iter().position(|own| own.to_string() == *uuid),
@@ -157,16 +157,69 @@ fn server(arguments: &[String]) -> ExitCode {
     if behaviour == "hang" {
         std::thread::sleep(Duration::from_secs(30));
     }
-    let mut clients: Vec<Held> = Vec::new();
-    let (mut ending, mut last_id) = (false, 0);
-    // After a fault it is notified when it may.
-    let mut may_leave = true;
-    while !(ending && clients.is_empty() && may_leave) {
-        let mut interests = vec![Interest::readable(&daemon)];
-        interests.extend(clients.iter().map(|held| Interest::hang_up(&held.socket)));
+    let clients = Vec::new();
+    let (ending, last_id, may_leave) = (false, 0, true);
+    Server { daemon, behaviour, ordinal, clients, ending, last_id, may_leave }.run()
+}
+
+/// A server that is ready.
+struct Server {
+    daemon: SeqPacket,
+    behaviour: String,
+    ordinal: usize,
+    clients: Vec<Held>,
+    ending: bool,
+    last_id: u32,
+    /// After a fault it is notified when it may.
+    may_leave: bool,
+}
+
+impl Server {
+    fn run(mut self) -> ExitCode {
+        while !(self.ending && self.clients.is_empty() && self.may_leave) {
+            if !self.wait() {
+                continue;
+            }
+            match self.daemon.receive() {
+                Ok((Message::Client(who), fds)) => self.take(who, fds),
+                Ok((Message::Ask(Ask { question: Question::Terminate(_), .. }), _))
+                    if self.behaviour == "fail later" =>
+                {
+                    let _ = self.daemon.send(&Message::Failed("no more".to_owned()), &[]);
+                    let _ = self.daemon.send(&Message::Exiting(()), &[]);
+                    return ExitCode::from(1);
+                }
+                Ok((Message::Ask(Ask { number, question }), _)) => {
+                    for answered in self.ask(question) {
+                        let answer = Message::Answer(Answer { number, answered });
+                        self.daemon.send(&answer, &[]).expect("to be heard");
+                    }
+                }
+                Ok((message, _)) => self.hear(message),
+                Err(ReceiveError::Closed) if self.behaviour == "serves on" => {
+                    let Some(next) = next_daemon(&mut self.clients) else { break };
+                    let served = self.clients.iter().map(|held| (held.who.pid, held.who.window));
+                    let (device, clients) = (uuids()[self.ordinal], served.collect());
+                    let serving = Serving { device, clients, ..Serving::default() };
+                    let _ = next.send(&Message::Serving(serving), &[]);
+                    self.daemon = next;
+                }
+                Err(ReceiveError::Closed) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let _ = self.daemon.send(&Message::Exiting(()), &[]);
+        ExitCode::SUCCESS
+    }
+
+    /// Waits, and reports clients that are gone; true if the daemon has said something.
+    fn wait(&mut self) -> bool {
+        let mut interests = vec![Interest::readable(&self.daemon)];
+        interests.extend(self.clients.iter().map(|held| Interest::hang_up(&held.socket)));
         let ready = poll(&interests, None).expect("poll");
         let mut index = 0;
-        clients.retain(|held| {
+        let daemon = &self.daemon;
+        self.clients.retain(|held| {
             index += 1;
             if ready[index].hung_up {
                 let _ = daemon.send(&Message::ClientGone(held.who.pid), &[]);
@@ -174,155 +227,132 @@ fn server(arguments: &[String]) -> ExitCode {
             }
             !ready[index].hung_up
         });
-        if !(ready[0].readable || ready[0].hung_up) {
-            continue;
+        ready[0].readable || ready[0].hung_up
+    }
+
+    fn take(&mut self, who: Client, fds: Vec<OwnedFd>) {
+        let [socket, _region] = <[OwnedFd; 2]>::try_from(fds).expect("two files");
+        let socket = SeqPacket::from_fd(socket).expect("the client's socket");
+        self.last_id += 1;
+        let promises = |group: &MemoryGroup| group.soft_bytes > 0;
+        if who.settings.group.is_some() || who.settings.namespace.iter().any(promises) {
+            // As if it found the device full.
+            let _ = self.daemon.send(&Message::MemoryWanted(who.pid), &[]);
         }
-        match daemon.receive() {
-            Ok((Message::Client(who), fds)) => {
-                let [socket, _region] = <[OwnedFd; 2]>::try_from(fds).expect("two files");
-                let socket = SeqPacket::from_fd(socket).expect("the client's socket");
-                last_id += 1;
-                let promises = |group: &MemoryGroup| group.soft_bytes > 0;
-                if who.settings.group.is_some() || who.settings.namespace.iter().any(promises) {
-                    // As if it found the device full.
-                    let _ = daemon.send(&Message::MemoryWanted(who.pid), &[]);
-                }
-                let welcome = Welcome {
-                    client_id: last_id,
-                    server_pid: std::process::id(),
-                    // The number of its windows, for want of addresses.
-                    window: Window { address: who.window.into(), bytes: 0 },
-                    ..Welcome::default()
-                };
-                socket.speak(who.protocol);
-                let _ = socket.send(&Message::Welcome(welcome), &[]);
-                let settings = &who.settings;
-                let own = settings.memory_of(ordinal as u32, &uuids()[ordinal].to_string());
-                let of_groups = settings.group.iter().chain(&settings.namespace);
-                let of_groups = of_groups.map(|group| (group.hard_bytes, SetBy::Server));
-                let all = own.into_iter().chain(of_groups).filter(|(bytes, _)| *bytes < u64::MAX);
-                let memory = all.min_by_key(|(bytes, _)| *bytes);
-                let sms = match settings.partition {
-                    Some((first, end)) => (end - first, SetBy::Server),
-                    None => (settings.share.0.sms(132, 2), settings.share.1),
-                };
-                let limits =
-                    ClientLimits { memory, sms, sms_of_device: 132, priority: settings.priority };
-                clients.push(Held { who, socket, id: last_id, limits });
+        let welcome = Welcome {
+            client_id: self.last_id,
+            server_pid: std::process::id(),
+            // The number of its windows, for want of addresses.
+            window: Window { address: who.window.into(), bytes: 0 },
+            ..Welcome::default()
+        };
+        socket.speak(who.protocol);
+        let _ = socket.send(&Message::Welcome(welcome), &[]);
+        let settings = &who.settings;
+        let own = settings.memory_of(self.ordinal as u32, &uuids()[self.ordinal].to_string());
+        let of_groups = settings.group.iter().chain(&settings.namespace);
+        let of_groups = of_groups.map(|group| (group.hard_bytes, SetBy::Server));
+        let all = own.into_iter().chain(of_groups).filter(|(bytes, _)| *bytes < u64::MAX);
+        let memory = all.min_by_key(|(bytes, _)| *bytes);
+        let sms = match settings.partition {
+            Some((first, end)) => (end - first, SetBy::Server),
+            None => (settings.share.0.sms(132, 2), settings.share.1),
+        };
+        let limits = ClientLimits { memory, sms, sms_of_device: 132, priority: settings.priority };
+        self.clients.push(Held { who, socket, id: self.last_id, limits });
+    }
+
+    fn client(&mut self, id: u32) -> Option<&mut Held> {
+        self.clients.iter_mut().find(|held| held.id == id)
+    }
+
+    fn ask(&mut self, question: Question) -> Vec<Answered> {
+        vec![match question {
+            Question::Status => {
+                let parts = status(&self.clients, self.ordinal).into_iter();
+                return parts.map(Answered::Status).collect();
             }
-            Ok((Message::Ask(Ask { number, question: Question::Status }), _)) => {
-                for part in status(&clients, ordinal) {
-                    let answered = Answered::Status(part);
-                    let answer = Message::Answer(Answer { number, answered });
-                    daemon.send(&answer, &[]).expect("to be heard");
-                }
-            }
-            Ok((Message::Ask(Ask { number, question: Question::Terminate(id) }), _)) => {
-                match behaviour.as_str() {
-                    "fail later" => {
-                        let _ = daemon.send(&Message::Failed("no more".to_owned()), &[]);
-                        let _ = daemon.send(&Message::Exiting(()), &[]);
-                        return ExitCode::from(1);
-                    }
-                    "fault" => {
-                        let fault = Message::Fault("CUDA_ERROR_ILLEGAL_ADDRESS".to_owned());
-                        daemon.send(&fault, &[]).expect("to be heard");
-                        (ending, may_leave) = (true, false);
-                    }
-                    _ => {}
+            Question::Terminate(id) => {
+                let known = self.client(id).is_some();
+                if self.behaviour == "fault" {
+                    let fault = Message::Fault("CUDA_ERROR_ILLEGAL_ADDRESS".to_owned());
+                    self.daemon.send(&fault, &[]).expect("to be heard");
+                    (self.ending, self.may_leave) = (true, false);
                 }
                 eprintln!("terminate {id}");
-                let known = clients.iter().any(|held| held.id == id);
-                let result = if behaviour == "refuse" { 999 } else { u32::from(!known) };
-                let answered = Answered::Done(result);
-                let answer = Message::Answer(Answer { number, answered });
-                daemon.send(&answer, &[]).expect("to be heard");
+                Answered::Done(if self.behaviour == "refuse" { 999 } else { u32::from(!known) })
             }
-            Ok((Message::Ask(Ask { number, question: Question::Set(id, change) }), _)) => {
-                let held = clients.iter_mut().find(|held| held.id == id);
-                let answered = match (held, change) {
-                    (None, _) => Answered::Refused(format!("there is no client {id}")),
-                    (Some(_), Change::Sms(133..)) => {
-                        Answered::Refused("the device has 132 SMs".to_owned())
-                    }
-                    (Some(held), change) => {
-                        let by = SetBy::Live;
-                        match change {
-                            Change::Memory(bytes) => held.limits.memory = bytes.map(|b| (b, by)),
-                            Change::Sms(sms) => held.limits.sms = (sms, by),
-                            Change::Share(share) => held.limits.sms = (share.sms(132, 2), by),
-                            Change::Priority(priority) => held.limits.priority = (priority, by),
-                            Change::Group(group) => {
-                                let bytes = Some(group.hard_bytes).filter(|b| *b < u64::MAX);
-                                held.limits.memory = bytes.map(|bytes| (bytes, SetBy::Server));
-                            }
-                            Change::Partition(first, end) => {
-                                held.limits.sms = (end - first, SetBy::Server);
-                            }
-                        }
-                        Answered::Done(0)
-                    }
-                };
-                let answer = Message::Answer(Answer { number, answered });
-                daemon.send(&answer, &[]).expect("to be heard");
-            }
-            Ok((Message::Ask(Ask { number, question: Question::Schedule(change) }), _)) => {
-                let held = clients.iter_mut().find(|held| held.id == change.client);
-                let answered = match held {
-                    Some(held) => {
-                        held.who.scheduling = change.settings;
-                        Answered::Done(0)
-                    }
-                    None if change.client == 0 => {
-                        eprintln!("Scheduling: {}", change.settings);
-                        Answered::Done(0)
-                    }
-                    None => Answered::Refused("no such client".to_owned()),
-                };
-                let answer = Message::Answer(Answer { number, answered });
-                daemon.send(&answer, &[]).expect("to be heard");
-            }
-            Ok((Message::Ask(Ask { number, question: Question::Counters(counting) }), _)) => {
+            Question::Set(id, change) => match (self.client(id), change) {
+                (None, _) => Answered::Refused(format!("there is no client {id}")),
+                (Some(_), Change::Sms(133..)) => {
+                    Answered::Refused("the device has 132 SMs".to_owned())
+                }
+                (Some(held), change) => {
+                    held.change(change);
+                    Answered::Done(0)
+                }
+            },
+            Question::Schedule(change) => match self.client(change.client) {
+                Some(held) => {
+                    held.who.scheduling = change.settings;
+                    Answered::Done(0)
+                }
+                None if change.client == 0 => {
+                    eprintln!("Scheduling: {}", change.settings);
+                    Answered::Done(0)
+                }
+                None => Answered::Refused("no such client".to_owned()),
+            },
+            Question::Counters(counting) => {
                 eprintln!("Counters: {}", counting.name());
-                let answer = Message::Answer(Answer { number, answered: Answered::Done(0) });
-                daemon.send(&answer, &[]).expect("to be heard");
+                Answered::Done(0)
             }
-            Ok((Message::Settings(settings), _)) => {
+            other => panic!("the daemon asked {other:?}"),
+        }]
+    }
+
+    fn hear(&mut self, message: Message) {
+        match message {
+            Message::Settings(settings) => {
                 let own = |by| matches!(by, SetBy::Program | SetBy::Live);
-                for held in clients.iter_mut().filter(|h| settings.now && !own(h.limits.sms.1)) {
+                for held in self.clients.iter_mut().filter(|h| settings.now && !own(h.limits.sms.1))
+                {
                     held.limits.sms = (settings.share.0.sms(132, 2), settings.share.1);
                 }
             }
-            Ok((Message::Move(()), _)) => {
+            Message::Move(()) => {
                 // They come again, but these have nothing to come again for.
-                clients.clear();
-                ending = true;
+                self.clients.clear();
+                self.ending = true;
             }
-            Ok((Message::Leave(()), _)) => may_leave = true,
-            Ok((Message::Shutdown(force), _)) => {
-                if behaviour == "stay" {
-                    continue;
-                }
-                ending = true;
+            Message::Leave(()) => self.may_leave = true,
+            Message::Shutdown(_) if self.behaviour == "stay" => {}
+            Message::Shutdown(force) => {
+                self.ending = true;
                 if force {
-                    clients.clear();
+                    self.clients.clear();
                 }
             }
-            Ok((other, _)) => panic!("the daemon said {}", other.name()),
-            Err(ReceiveError::Closed) if behaviour == "serves on" => {
-                let Some(next) = next_daemon(&mut clients) else { break };
-                let served = clients.iter().map(|held| (held.who.pid, held.who.window)).collect();
-                let serving =
-                    Serving { device: uuids()[ordinal], clients: served, ..Serving::default() };
-                let _ = next.send(&Message::Serving(serving), &[]);
-                daemon = next;
-            }
-            Err(ReceiveError::Closed) => break,
-            Err(error) => panic!("{error}"),
+            other => panic!("the daemon said {}", other.name()),
         }
     }
-    let _ = daemon.send(&Message::Exiting(()), &[]);
-    ExitCode::SUCCESS
+}
+
+impl Held {
+    fn change(&mut self, change: Change) {
+        let by = SetBy::Live;
+        match change {
+            Change::Memory(bytes) => self.limits.memory = bytes.map(|bytes| (bytes, by)),
+            Change::Sms(sms) => self.limits.sms = (sms, by),
+            Change::Share(share) => self.limits.sms = (share.sms(132, 2), by),
+            Change::Priority(priority) => self.limits.priority = (priority, by),
+            Change::Group(group) => {
+                let bytes = Some(group.hard_bytes).filter(|bytes| *bytes < u64::MAX);
+                self.limits.memory = bytes.map(|bytes| (bytes, SetBy::Server));
+            }
+            Change::Partition(first, end) => self.limits.sms = (end - first, SetBy::Server),
+        }
+    }
 }
 
 /// Looks for the daemon that follows one that was killed, until the last client is gone.

@@ -15,6 +15,7 @@
 
 use super::host_callback::HostCallback;
 use super::range::CheckedRange;
+use channel::request::TensorDescription;
 use cuda_api::constants::{capture, pointer_attribute, vmm};
 use cuda_api::extension::{DeviceActivity, Extension, KernelUsage, TenantUsage, TraceRecord};
 use cuda_api::resource::SM_GROUPS_MAX;
@@ -25,7 +26,7 @@ use cuda_api::{
     CUevent, CUfunction, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphExecUpdateResultInfo,
     CUgraphNode, CUgreenCtx, CUlaunchConfig, CUlinkState, CUmemAccessDesc, CUmemAllocationProp,
     CUmemGenericAllocationHandle, CUmipmappedArray, CUmodule, CUresult, CUstream, CUsurfObject,
-    CUtensorMap, CUtexObject, CUuuid, DriverTable,
+    CUtensorMap, CUtexObject, CUuuid, CudaError, DriverTable,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -74,6 +75,30 @@ impl<H: Copy> Live<'_, H> {
     /// The provider's handle.
     pub(super) fn raw(self) -> H {
         self.0
+    }
+}
+
+/// Host memory that is registered, by its first address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HostAddress(pub u64);
+
+/// A tensor whose rank its lists have places for.
+pub(super) struct Tensor<'a>(&'a TensorDescription);
+
+impl<'a> Tensor<'a> {
+    /// CUDA_ERROR_INVALID_VALUE for a rank above the largest one.
+    pub(super) fn of(tensor: &'a TensorDescription) -> Result<Self, CudaError> {
+        let fits = tensor.rank as usize <= tensor.dimensions.len();
+        fits.then_some(Self(tensor)).ok_or(CudaError::INVALID_VALUE)
+    }
+
+    fn address(&self) -> *mut c_void {
+        self.0.address as *mut c_void
+    }
+
+    /// One of the two corners, which have rank - 2 coordinates, at most three.
+    fn corner(&self, first: usize) -> [c_int; 3] {
+        std::array::from_fn(|at| self.0.shape[first + at] as c_int)
     }
 }
 
@@ -360,6 +385,7 @@ rows! { SafeCalls:
     cuMemUnmap(address: CUdeviceptr, bytes: usize);
     cuMemSetAccess(address: CUdeviceptr, bytes: usize, access: &CUmemAccessDesc)
         => (address, bytes, access, 1);
+    cuMemHostUnregister(memory: Owned<HostAddress>) => (memory.0.0 as *mut c_void);
     cuMemHostGetDevicePointer_v2(device: &mut CUdeviceptr, host: u64)
         => (device, host as *mut c_void, 0);
 }
@@ -386,6 +412,17 @@ rows! { SafeCalls:
     cuSurfObjectCreate(surface: &mut Owned<CUsurfObject>, resource: &impl Description<CUDA_RESOURCE_DESC>)
         => (surface.give(), resource.get());
     cuSurfObjectDestroy(surface: Owned<CUsurfObject>);
+    cuTensorMapEncodeTiled(map: &mut CUtensorMap, tensor: &Tensor<'_>) => (
+        map, tensor.0.data_type, tensor.0.rank, tensor.address(), tensor.0.dimensions.as_ptr(),
+        tensor.0.strides.as_ptr(), tensor.0.shape.as_ptr(), tensor.0.element_strides.as_ptr(),
+        tensor.0.modes[0], tensor.0.modes[1], tensor.0.modes[2], tensor.0.modes[3]
+    );
+    cuTensorMapEncodeIm2col(map: &mut CUtensorMap, tensor: &Tensor<'_>) => (
+        map, tensor.0.data_type, tensor.0.rank, tensor.address(), tensor.0.dimensions.as_ptr(),
+        tensor.0.strides.as_ptr(), tensor.corner(0).as_ptr(), tensor.corner(3).as_ptr(),
+        tensor.0.shape[6], tensor.0.shape[7], tensor.0.element_strides.as_ptr(), tensor.0.modes[0],
+        tensor.0.modes[1], tensor.0.modes[2], tensor.0.modes[3]
+    );
     cuTensorMapReplaceAddress(map: &mut CUtensorMap, address: u64)
         => (map, address as *mut c_void);
 }

@@ -1,8 +1,10 @@
 //! The end of a session: nothing of the client stays behind.
 
 use super::stream::pending::Pending;
+use super::stream::submission::Submission;
 use super::{End, Session, Stage};
 use channel::region::ServerState;
+use cuda_api::CudaError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -21,78 +23,83 @@ const LINGER_MAX: Duration = Duration::from_secs(30);
 const LINGER_PAUSE: Duration = Duration::from_millis(2);
 const LINGERING_MAX: u32 = 16;
 
+/// First pause between two looks at work that is waited for; the longest is [`LINGER_PAUSE`].
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+
 impl Session {
     /// Ends the client's work and takes away everything that it had.
     pub(super) fn end(mut self) {
-        self.link.set_ends();
-        let mut reason = self.link.ending().unwrap_or(End::Broken);
-        if reason == End::HandedOver && !self.awaits_attribution() {
+        let Submission { link, common, region, .. } = &self.submission;
+        let (link, common, region) = (link.clone(), common.clone(), region.clone());
+        link.set_ends();
+        let mut reason = link.ending().unwrap_or(End::Broken);
+        if reason == End::HandedOver && !self.submission.awaits_attribution() {
             let finished = self.finish_work();
-            if let (false, Some(fault)) = (finished, self.common.fault()) {
+            if let (false, Some(fault)) = (finished, common.fault()) {
                 // Whose it was is found out first: it may have been this client.
-                self.record_evidence_at_end(fault);
-                while self.link.ending() == Some(End::HandedOver) {
+                self.submission.record_evidence_at_end(fault);
+                while link.ending() == Some(End::HandedOver) {
                     std::thread::sleep(LINGER_PAUSE);
                 }
             }
-            reason = self.link.ending().unwrap_or(reason).after_wait(finished);
+            reason = link.ending().unwrap_or(reason).after_wait(finished);
         }
-        let name = self.link.name();
+        let name = link.name();
         for line in self.spent.iter().flat_map(|spent| spent.lines()) {
-            self.common.log.line(format!("Client {name}: {line}"));
+            common.log.line(format!("Client {name}: {line}"));
         }
         if let Some(summary) = self.batcher.summary() {
-            self.common.log.line(format!("Client {name}: {summary}"));
+            common.log.line(format!("Client {name}: {summary}"));
         }
         if reason == End::Terminated {
-            self.common.log.line(format!("MPS server requesting client {name} to exit"));
+            common.log.line(format!("MPS server requesting client {name} to exit"));
         }
-        if let (End::Faulting, Some(fault)) = (reason, self.common.fault()) {
-            self.region.set_sticky_error(fault);
+        if let (End::Faulting, Some(fault)) = (reason, common.fault()) {
+            region.set_sticky_error(fault);
         }
-        if let Some(fault) = self.common.fault().filter(|_| self.link.is_likely()) {
-            self.region.set_likely_fault(fault);
+        if let Some(fault) = common.fault().filter(|_| link.is_likely()) {
+            region.set_likely_fault(fault);
         }
         match reason.notice() {
-            Some(reason) => self.region.end_session(reason),
-            None => self.region.set_server_state(ServerState::Ended),
+            Some(reason) => region.end_session(reason),
+            None => region.set_server_state(ServerState::Ended),
         }
-        self.wake_waiters();
-        if self.awaits_attribution() {
+        self.submission.wake_waiters();
+        if self.submission.awaits_attribution() {
             // The process ends, and takes with it what the context had.
             std::mem::forget(self);
             return;
         }
-        let stopped = self.share.end_work() || self.drain();
-        let log = self.common.log.clone();
+        let stopped = self.submission.share.end_work() || self.drain();
         self.release(stopped);
         if reason == End::Terminated {
-            log.line("Client termination succeeded.");
+            common.log.line("Client termination succeeded.");
         }
     }
 
     /// Waits until all that was taken from the ring is done, for a client that goes on elsewhere with
     /// what it left there; false if it will not be done. Host functions are run by the client meanwhile.
     fn finish_work(&mut self) -> bool {
-        let mut pause = Duration::from_micros(20);
+        let mut pause = PAUSE_MIN;
         let carried_out = self.carry_out_pending(|pending| !pending.is_empty());
-        self.share.in_flight().end_submitting();
+        self.submission.share.in_flight().end_submitting();
         if carried_out.is_err() {
             return false;
         }
         loop {
-            let work = &mut self.work;
-            match self.streams.poll(|slot| work.stream_idle(slot)) {
-                Ok(false) => return self.common.fault().is_none(),
+            match self.submission.poll() {
+                Ok(false) => return self.submission.common.fault().is_none(),
                 Ok(true) => {}
                 Err(_) => return false,
             }
-            if self.link.ending() != Some(End::HandedOver) || self.common.fault().is_some() {
+            if self.submission.link.ending() != Some(End::HandedOver)
+                || self.submission.common.fault().is_some()
+            {
                 return false;
             }
-            self.watch();
+            self.submission.watch();
             // How many kernels are left says whether it makes progress, beside another one's that do not end.
-            if self.work.make_room(&mut self.streams).is_err() {
+            if self.submission.make_room().is_err() {
                 return false;
             }
             std::thread::sleep(pause);
@@ -104,7 +111,7 @@ impl Session {
     /// only be waited for, however long it takes: its memory must not go before.
     fn drain(&mut self) -> bool {
         let mut said = false;
-        let patience = match self.link.ending() {
+        let patience = match self.submission.link.ending() {
             Some(End::Terminated) => TERMINATED_PATIENCE,
             _ => GONE_PATIENCE,
         };
@@ -112,11 +119,11 @@ impl Session {
             Ok(true) => return true,
             Ok(false) => {
                 // Only the end of this process ends it: the others go on at the next server.
-                self.link.set_stuck();
-                self.common.wake_main();
+                self.submission.link.set_stuck();
+                self.submission.common.wake_main();
             }
             Err(error) => {
-                self.record_evidence_at_end(error);
+                self.submission.record_evidence_at_end(error);
                 return false;
             }
         }
@@ -125,36 +132,55 @@ impl Session {
                 Ok(true) => return true,
                 Ok(false) if !said => {
                     said = true;
-                    let name = self.link.name();
+                    let name = self.submission.link.name();
                     let text = format!("Client {name} is gone, its work goes on: waiting for it");
-                    self.common.log.line(text);
+                    self.submission.common.log.line(text);
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    self.record_evidence_at_end(error);
+                    self.submission.record_evidence_at_end(error);
                     return false;
                 }
             }
         }
     }
 
+    /// Waits for work of a client that is gone: its host functions count as run, and nothing but
+    /// `limit` ends the wait early. True if all is done.
+    fn wait_gone(&mut self, limit: Duration) -> Result<bool, CudaError> {
+        let start = Instant::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.callbacks.release_all();
+            if !self.submission.streams.poll(|_| {})? {
+                return Ok(true);
+            }
+            if start.elapsed() >= limit {
+                return Ok(false);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LINGER_PAUSE);
+        }
+    }
+
     /// Destroys what the client has; `clean` if all of it must go without an error.
     fn release(mut self, clean: bool) {
+        let Submission { share, common, link, .. } = &self.submission;
+        let (share, common, link) = (share.clone(), common.clone(), link.clone());
         self.callbacks.release_all();
-        self.end_printing();
-        if let Some(usage) = self.share.tenant().and_then(|t| self.share.device().usage_of(t)) {
-            let _ = self.link.last_usage.set(usage);
+        self.submission.printing.end();
+        if let Some(usage) = share.tenant().and_then(|tenant| share.device().usage_of(tenant)) {
+            let _ = link.last_usage.set(usage);
         }
         self.clear_at_once();
-        if clean && !self.share.is_tenant() {
+        if clean && !share.is_tenant() {
             // From here on the client is gone for all others.
             self.callbacks.close();
-            self.link.set_stage(Stage::Inactive);
-            self.common.wake_main();
+            link.set_stage(Stage::Inactive);
+            common.wake_main();
             self.linger();
         }
         self.clear_rest();
-        let (share, common, link) = (self.share.clone(), self.common.clone(), self.link.clone());
         let lease = self.lease.take();
         // What is left of the session gives back its windows, the region and its own stream.
         drop(self);
@@ -173,15 +199,15 @@ impl Session {
     /// wait. Ends early if the context stays busy, the server ends, many sessions linger, or a client waits
     /// for windows that a session that ends may have.
     fn linger(&self) {
-        let lingering = &self.common.lingering;
+        let lingering = &self.submission.common.lingering;
         let others = lingering.fetch_add(1, Ordering::Relaxed);
         let start = Instant::now();
-        let sync = self.share.device().sync();
+        let sync = self.submission.share.device().sync();
         while !sync.is_idle()
             && others < LINGERING_MAX
             && start.elapsed() < LINGER_MAX
-            && !self.common.is_ending()
-            && !self.common.windows.are_waited_for()
+            && !self.submission.common.is_ending()
+            && !self.submission.common.windows.are_waited_for()
         {
             std::thread::sleep(LINGER_PAUSE);
         }
@@ -197,27 +223,27 @@ impl Session {
     /// Destroys what waits for nothing.
     fn clear_at_once(&mut self) {
         // The last of its work is reported too.
-        let _ = self.meter.read();
-        self.follow_trace();
+        let _ = self.submission.meter.read();
+        self.submission.follow_trace();
         self.pending = Pending::default();
         self.graphs.clear();
         self.batcher.clear();
-        self.common.shared.forget_client(self.link.identity.id);
+        self.submission.common.shared.forget_client(self.submission.link.identity.id);
         self.events.clear();
-        self.streams.clear();
-        self.work.clear();
-        self.meter.clear();
+        self.submission.streams.clear();
+        self.submission.work.clear();
+        self.submission.meter.clear();
         self.memory.clear_device();
-        self.modules.clear_shared();
+        self.submission.modules.clear_shared();
     }
 
     /// Destroys what waits for the context.
     fn clear_rest(&mut self) {
         self.arrays.clear();
-        self.retired.clear();
-        self.modules.clear();
+        self.memory.retired.clear();
+        self.submission.modules.clear();
         self.memory.clear_host();
-        let device = self.share.device();
+        let device = self.submission.share.device();
         device.unload_unused(device.code_cache().unused_bytes_max());
     }
 }

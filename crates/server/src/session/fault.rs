@@ -6,85 +6,17 @@
 //! of its client was in flight, the main thread decides whose the fault was (`run/attribution.rs`), and all
 //! others go on at another server.
 
-use super::policy::placement::report_unkept;
 use super::stream::code_in_flight::Code;
-use super::stream::watchdog;
-use super::{End, Evidence, FaultPart, Session};
-use channel::message::TraceClient;
-use cuda_api::settings::Counting;
+use super::stream::submission::Submission;
+use super::{End, Evidence, FaultPart};
 use cuda_api::{CUresult, CudaError};
 use recovery::Evidence as InFlightEvidence;
-use scheduling::Class;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// First and longest pause between two looks at work that a session waits for.
-const PAUSE_MIN: Duration = Duration::from_micros(20);
-const PAUSE_MAX: Duration = Duration::from_millis(2);
-/// Pause of a session that is held: others are too, and what they wait for is short.
-const HELD_PAUSE: Duration = Duration::from_micros(50);
+/// Pause between two looks whether a fault is attributed.
+const ATTRIBUTION_PAUSE: Duration = Duration::from_micros(20);
 
-impl Session {
-    /// Looks at work that is in flight: what is done, and whether it went wrong.
-    pub(super) fn look(&mut self) {
-        if self.sticky.is_some() {
-            return;
-        }
-        self.heed_limits();
-        self.heed_counters();
-        let work = &mut self.work;
-        let polled = self.streams.poll(|slot| work.stream_idle(slot));
-        let polled = polled.and_then(|_| self.meter.read());
-        for (times, submitted_ns) in self.meter.take_followed() {
-            self.link.scheduling.sampled(times, submitted_ns);
-        }
-        if !self.streams.may_be_busy() {
-            self.work.close();
-        } else if self.share.device().sync().is_pending() {
-            self.work.see_progress(&mut self.streams);
-        }
-        self.follow_trace();
-        if let Err(error) = polled {
-            self.note(error);
-        } else if let Err(error) = self.share.tenant_error() {
-            self.fault(error);
-        } else if let Some(error) = self.common.fault() {
-            self.begin_attribution(error);
-        } else {
-            self.watch();
-        }
-    }
-
-    /// Counts and times what the operator wants now.
-    fn heed_counters(&mut self) {
-        let counting = self.common.counters.counting();
-        if counting == Counting::Off {
-            self.link.counters.uncounted.set(1);
-        }
-        // A request whose answer is waited for is not held up for the sake of a time.
-        self.meter.set(counting, self.link.scheduling.class() != Class::Latency);
-        let time = self.share.submission_time();
-        time.set(counting != Counting::Off && !self.share.is_tenant());
-        let (calls, together_ns) = time.totals();
-        self.link.counters.submissions.set(calls);
-        self.link.counters.submitting_ns.set(together_ns);
-        if counting == Counting::Cupti {
-            let Self { common, link, streams, .. } = self;
-            streams.busy_slots(|slot| common.counters.introduce(&slot.stream, &link.counters));
-        }
-    }
-
-    /// Records the client's work if a reader of the trace asks for it.
-    pub(super) fn follow_trace(&mut self) {
-        let identity = &self.link.identity;
-        if self.meter.follow(&self.common.trace, || self.streams.numbers(), identity.id) {
-            self.common.trace.introduce(TraceClient {
-                client: identity.id,
-                pid: identity.pid,
-                command_line: identity.command.clone(),
-            });
-        }
-    }
-
+impl Submission {
     /// Takes note of an error of a request. Returns what is to be reported to the client: of a fault
     /// instead, if there was one behind it.
     pub(super) fn note(&mut self, error: CudaError) -> CudaError {
@@ -113,8 +45,25 @@ impl Session {
         }
     }
 
+    /// Tells the client the result of a request without a reply.
+    pub(super) fn posted(&mut self, result: CUresult) {
+        if let Err(error) = result {
+            let error = self.note(error);
+            if self.sticky.is_none() {
+                self.region.note_async_error(error);
+            }
+        }
+    }
+
+    /// False if the client gets the answer of a call that failed like this from another server.
+    pub(super) fn answers(&self, error: CudaError) -> bool {
+        let is_given_up =
+            error == CudaError::MPS_CLIENT_TERMINATED && self.link.makes_call_elsewhere();
+        !self.awaits_attribution() && !is_given_up
+    }
+
     /// From now on every request of this client is answered with the fault.
-    fn fault(&mut self, error: CudaError) {
+    pub(super) fn fault(&mut self, error: CudaError) {
         if self.sticky.replace(error).is_some() {
             return;
         }
@@ -131,7 +80,7 @@ impl Session {
     /// The shared context is corrupted: says what of this client was in flight. From now on nothing
     /// is taken from the ring and nothing is answered; the main thread, which hears all sessions,
     /// says which client gets the error and which go on elsewhere.
-    fn begin_attribution(&mut self, error: CudaError) {
+    pub(super) fn begin_attribution(&mut self, error: CudaError) {
         if self.sticky.replace(error).is_some() {
             return;
         }
@@ -179,7 +128,7 @@ impl Session {
     /// Waits until the main thread has said whose the fault was.
     pub(super) fn await_attribution(&self) {
         while self.link.ending().is_none() {
-            std::thread::sleep(PAUSE_MIN);
+            std::thread::sleep(ATTRIBUTION_PAUSE);
         }
     }
 
@@ -209,118 +158,6 @@ impl Session {
             self.region.set_session_end(reason);
         }
         Err(end.error())
-    }
-
-    /// Waits until `done` says true, with short pauses in between. Ends with an error as soon as
-    /// the session is to end.
-    pub(super) fn wait_until(
-        &mut self,
-        mut done: impl FnMut(&mut Self) -> Result<bool, CudaError>,
-    ) -> CUresult {
-        if done(self)? {
-            return Ok(());
-        }
-        // Others' calls that wait for the context do not wait for this.
-        self.share.in_flight().end_submitting();
-        let waited = self.wait_with_pauses(done);
-        let may_submit = self.begin_submitting();
-        waited?;
-        if may_submit { Ok(()) } else { self.check_end() }
-    }
-
-    fn wait_with_pauses(
-        &mut self,
-        mut done: impl FnMut(&mut Self) -> Result<bool, CudaError>,
-    ) -> CUresult {
-        let mut pause = PAUSE_MIN;
-        loop {
-            self.check_end()?;
-            // A thread may wait for a fence that is kept back, and this session for what that
-            // thread does then.
-            self.look();
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
-            if done(self)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits while nothing may be submitted: another session makes a call that waits for the context. False if
-    /// the session is to end before: it has nothing to submit then.
-    #[inline]
-    pub(super) fn begin_submitting(&mut self) -> bool {
-        self.share.device().sync().may_submit(self.share.in_flight()) || self.wait_while_held()
-    }
-
-    #[cold]
-    fn wait_while_held(&mut self) -> bool {
-        let device = self.share.device().clone();
-        let sync = device.sync();
-        let _waits = sync.begin_waiting();
-        // One that is handed over carries out what it has taken.
-        while self.link.ending().is_none_or(|end| end == End::HandedOver) {
-            if sync.may_submit(self.share.in_flight()) {
-                return true;
-            }
-            // The driver would let this thread in when the call is over.
-            if !sync.is_making() {
-                self.look();
-            }
-            sync.wait_while_held(HELD_PAUSE);
-        }
-        false
-    }
-
-    /// Waits until all of the client's work is done.
-    pub(super) fn wait_idle(&mut self) -> CUresult {
-        self.carry_out_pending(|pending| !pending.is_empty())?;
-        self.wait_until(|session| {
-            let work = &mut session.work;
-            Ok(!session.streams.poll(|slot| work.stream_idle(slot))?)
-        })
-    }
-
-    /// As [`Session::wait_idle`], for a client that is gone: its host functions count as run,
-    /// and nothing but `limit` ends the wait early. True if all is done.
-    pub(super) fn wait_gone(&mut self, limit: Duration) -> Result<bool, CudaError> {
-        let start = Instant::now();
-        let mut pause = PAUSE_MIN;
-        loop {
-            self.callbacks.release_all();
-            if !self.streams.poll(|_| {})? {
-                return Ok(true);
-            }
-            if start.elapsed() >= limit {
-                return Ok(false);
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    /// Goes on with the terms that were set since it last looked.
-    fn heed_limits(&mut self) {
-        let version = self.link.limits.version();
-        if version == self.limits_version {
-            return;
-        }
-        self.limits_version = version;
-        self.batcher.forget();
-        if self.share.is_tenant() {
-            return;
-        }
-        let set = self.streams.set_terms(self.link.limits.terms());
-        let unkept = set.err().or(self.streams.unkept());
-        report_unkept(&self.link, &self.common, unkept);
-    }
-
-    /// Looks whether the client's work makes progress.
-    pub(super) fn watch(&mut self) {
-        let watched = watchdog::watch(&mut self.streams, &self.share, &self.link, &self.common);
-        if let Err(error) = watched {
-            self.note(error);
-        }
     }
 }
 

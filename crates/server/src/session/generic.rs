@@ -6,8 +6,9 @@
 //! few rows with device pointers say theirs in [`check_ranges`], and one that says nothing is
 //! refused.
 
-use super::Session;
+use super::memory::Memory;
 use super::memory::ranges::extent_of_rows;
+use super::stream::submission::Submission;
 use super::stream::table::Work;
 use crate::device::Share;
 use crate::meter::Direction;
@@ -19,14 +20,14 @@ use std::ffi::{c_int, c_uint};
 const NUMBERS_END: usize = 2048;
 
 /// Reads a row's parameters from words, calls the provider, appends results to the vector.
-type Handler = fn(&mut Session, &[u64], &mut Vec<u64>) -> CUresult;
+type Handler = fn(&mut Submission, &Memory, &[u64], &mut Vec<u64>) -> CUresult;
 
 /// A parameter's type as a row names it.
 trait Parameter: Sized {
     /// What is kept of it during the call.
     type Place;
     /// Takes it from the request; a result takes nothing.
-    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self::Place, CudaError>;
+    fn take(submission: &mut Submission, words: &mut &[u64]) -> Result<Self::Place, CudaError>;
     /// What the provider is given.
     fn give(place: &mut Self::Place) -> Self;
     /// Appends it to the reply if it is a result.
@@ -43,7 +44,7 @@ macro_rules! values {
     ($($ty:ty),*) => {$(
         impl Parameter for $ty {
             type Place = Self;
-            fn take(_: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
+            fn take(_: &mut Submission, words: &mut &[u64]) -> Result<Self, CudaError> {
                 <$ty>::from_word(next(words)?).ok_or(CudaError::INVALID_VALUE)
             }
             fn give(place: &mut Self) -> Self {
@@ -58,7 +59,7 @@ values!(u8, u16, u32, i32, u64, usize, CUdeviceptr);
 /// A result: a place of our own, whose address the provider gets.
 impl<T: Word + Default> Parameter for *mut T {
     type Place = T;
-    fn take(_: &mut Session, _: &mut &[u64]) -> Result<T, CudaError> {
+    fn take(_: &mut Submission, _: &mut &[u64]) -> Result<T, CudaError> {
         Ok(T::default())
     }
     fn give(place: &mut T) -> Self {
@@ -71,10 +72,10 @@ impl<T: Word + Default> Parameter for *mut T {
 
 impl Parameter for CUstream {
     type Place = Self;
-    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
+    fn take(submission: &mut Submission, words: &mut &[u64]) -> Result<Self, CudaError> {
         let stream = next(words)?;
-        session.wait_for_step(stream)?;
-        let slot = session.streams.enter(stream, Work::Ordered)?;
+        submission.wait_for_step(stream)?;
+        let slot = submission.streams.enter(stream, Work::Ordered)?;
         slot.stream.interrupt();
         slot.stream.count_operation();
         Ok(slot.stream.raw())
@@ -86,8 +87,8 @@ impl Parameter for CUstream {
 
 impl Parameter for CUfunction {
     type Place = Self;
-    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
-        Ok(session.modules.function(next(words)?)?.raw())
+    fn take(submission: &mut Submission, words: &mut &[u64]) -> Result<Self, CudaError> {
+        Ok(submission.modules.function(next(words)?)?.raw())
     }
     fn give(place: &mut Self) -> Self {
         *place
@@ -98,7 +99,7 @@ impl Parameter for CUfunction {
 /// one about functions before it comes here ([`as_function_attribute`]).
 impl Parameter for CUkernel {
     type Place = Self;
-    fn take(_: &mut Session, _: &mut &[u64]) -> Result<Self, CudaError> {
+    fn take(_: &mut Submission, _: &mut &[u64]) -> Result<Self, CudaError> {
         Err(CudaError::NOT_SUPPORTED)
     }
     fn give(place: &mut Self) -> Self {
@@ -130,17 +131,22 @@ macro_rules! handler {
         handler!(forward false $number $name ($($param: $ty),*))
     };
     (forward $submits:literal $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {{
-        fn handle(session: &mut Session, words: &[u64], results: &mut Vec<u64>) -> CUresult {
+        fn handle(
+            submission: &mut Submission,
+            memory: &Memory,
+            words: &[u64],
+            results: &mut Vec<u64>,
+        ) -> CUresult {
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
-                check_ranges(session, number::$number, words)?;
+                check_ranges(memory, number::$number, words)?;
             }
             let all = words;
             let mut predicted = None;
             if const { $submits && (false $(|| is_device_pointer(stringify!($ty)))*) } {
-                predicted = pass(session, number::$number, words)?;
+                predicted = pass(submission, number::$number, words)?;
             }
             let mut words = words;
-            $(let mut $param = <$ty as Parameter>::take(session, &mut words)?;)*
+            $(let mut $param = <$ty as Parameter>::take(submission, &mut words)?;)*
             if !words.is_empty() {
                 return Err(CudaError::INVALID_VALUE);
             }
@@ -148,16 +154,16 @@ macro_rules! handler {
             // checked to be the session's (check_ranges), and a result's pointer leads to a
             // place of this function.
             let call = || unsafe {
-                session
+                submission
                     .share
                     .device()
                     .table()
                     .$name($(<$ty as Parameter>::give(&mut $param)),*)
             };
-            made($submits, &session.share, call)?;
+            made($submits, &submission.share, call)?;
             $(<$ty as Parameter>::answer(&$param, results);)*
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
-                return count(session, number::$number, all, predicted);
+                return count(submission, number::$number, all, predicted);
             }
             Ok(())
         }
@@ -188,8 +194,8 @@ pub(super) fn handler(number: u16) -> Option<Handler> {
 }
 
 /// Checks the ranges of device memory that a row reads or writes.
-fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
-    let check = |address: u64, bytes: u64| session.memory.device_range(address, bytes);
+fn check_ranges(memory: &Memory, row: u16, words: &[u64]) -> CUresult {
+    let check = |address: u64, bytes: u64| memory.device_range(address, bytes);
     let times = |count: u64, size: u64| count.checked_mul(size).ok_or(CudaError::INVALID_VALUE);
     let fill = |size: u64| match *words {
         [to, _, count, _] => check(to, times(count, size)?),
@@ -247,24 +253,33 @@ fn bytes_of(row: u16, words: &[u64]) -> Option<(u64, u64)> {
 }
 
 /// Waits until a copy or a fill may be submitted. Returns what it is predicted to take, if it had to ask.
-fn pass(session: &mut Session, row: u16, words: &[u64]) -> Result<Option<Predicted>, CudaError> {
+fn pass(
+    submission: &mut Submission,
+    row: u16,
+    words: &[u64],
+) -> Result<Option<Predicted>, CudaError> {
     match bytes_of(row, words) {
-        Some((bytes, _)) => session.pass_copy(Direction::Within, bytes),
+        Some((bytes, _)) => submission.pass_copy(Direction::Within, bytes),
         None => Ok(None),
     }
 }
 
 /// Counts a copy or a fill that was submitted.
-fn count(session: &mut Session, row: u16, words: &[u64], predicted: Option<Predicted>) -> CUresult {
+fn count(
+    submission: &mut Submission,
+    row: u16,
+    words: &[u64],
+    predicted: Option<Predicted>,
+) -> CUresult {
     let Some((bytes, stream)) = bytes_of(row, words) else { return Ok(()) };
-    if let Some(counters) = session.streams.counters(stream) {
+    if let Some(counters) = submission.streams.counters(stream) {
         counters.copied(Direction::Within, bytes);
     }
     if predicted.is_none() {
         return Ok(());
     }
-    let slot = session.streams.enter(stream, Work::Mark)?;
-    session.work.submitted_copy(slot, predicted)
+    let slot = submission.streams.enter(stream, Work::Mark)?;
+    submission.work.submitted_copy(slot, predicted)
 }
 
 /// cuKernelSetAttribute's words as those of cuFuncSetAttribute: on the wire a kernel of a library

@@ -2,23 +2,18 @@
 
 use super::graph::batching::Batcher;
 use super::graph::table::Graphs;
-use super::handles::Table;
 use super::memory::Memory;
 use super::memory::arrays::Arrays;
-use super::memory::retired::Retired;
-use super::module::table::Modules;
 use super::restore::Restored;
 use super::spent::Spent;
 use super::stream::callbacks::Callbacks;
+use super::stream::events::Events;
 use super::stream::pending::Pending;
-use super::stream::table::Streams;
-use super::stream::work_in_flight::WorkInFlight;
-use super::{EVENTS_MAX, Link, REQUESTS_PER_LOOK, Session, Stage};
+use super::stream::submission::Submission;
+use super::{Link, Session, Stage};
 use crate::account::Refusal;
 use crate::common::Common;
-use crate::device::{Share, Stream};
-use crate::meter::Meter;
-use crate::oversubscription::Place;
+use crate::device::Share;
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::limits::WINDOW_ANY;
 use channel::log_line::Level;
@@ -37,7 +32,6 @@ use cuda_api::CudaError;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use cuda_api::environment::{OPENMPS_HOST_MEMORY, OPENMPS_HOST_MEMORY_USER};
 use cuda_api::extension::memory_note;
-use cuda_api::handle::HandleKind;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -264,54 +258,26 @@ impl Session {
         tell_refusals(common, link);
         tell_host_refusals(common, link);
         ask_for_room(common, link);
+        let socket = Rc::new(socket);
         let mut session = Self {
-            work: WorkInFlight::new(&share, &link.counters, &link.scheduling),
             pending: Pending::default(),
-            defers: false,
-            deferral: None,
             looked: Instant::now(),
             records_until_advance: 0,
-            meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
-            graphs: Graphs::new(),
+            graphs: Graphs::new(&share, link),
             batcher: Batcher::new(),
             coalesces: false,
             arrays: Arrays::new(),
-            events: Table::new(HandleKind::Event, EVENTS_MAX),
-            streams: Streams::new(
-                &share,
-                link.limits.terms(),
-                &region,
-                &link.counters,
-                &link.scheduling,
-            ),
-            compiled: None,
-            internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
-            modules: Modules::new(),
-            retired: Retired::new(&share),
+            events: Events::new(&share, link, common),
+            submission: Submission::new(&share, link, common, &region),
             callbacks: Callbacks::new(&region),
-            memory: Memory::new(
-                &share,
-                (&link.limits.memory, &link.limits.host),
-                lease.device(),
-                lease.host(),
-                region.clone(),
-            )?,
-            share,
+            memory: Memory::new(&share, (link, common), &lease, region.clone(), &socket)?,
             lease: None,
-            replies: ReplyWriter::new(region.clone()),
+            replies: ReplyWriter::new(region),
             consumer,
-            region,
             socket,
-            link: link.clone(),
-            common: common.clone(),
-            sticky: None,
-            printing: false,
-            place: Place::new(&common.oversubscription),
             results: Vec::new(),
-            requests_until_look: REQUESTS_PER_LOOK,
             restored: link.identity.comes_again.then(|| Restored::begin(Instant::now())),
             spent: Spent::if_wanted(),
-            limits_version: link.limits.version(),
         };
         session.memory.set_restoring(link.identity.comes_again);
         session.welcome(&lease)?;
@@ -320,8 +286,8 @@ impl Session {
     }
 
     fn flags(&self) -> u32 {
-        let notes = self.share.note_memory(0, 0, memory_note::NONE).is_ok();
-        let tenants = self.common.device.has_tenants();
+        let notes = self.submission.share.note_memory(0, 0, memory_note::NONE).is_ok();
+        let tenants = self.submission.common.device.has_tenants();
         [(tenants, WELCOME_HAS_TENANTS), (notes, WELCOME_WANTS_NOTES)]
             .into_iter()
             .filter(|(is_so, _)| *is_so)
@@ -329,14 +295,14 @@ impl Session {
     }
 
     fn welcome(&self, lease: &Lease) -> Result<(), StartError> {
-        let device = &self.common.device;
+        let device = &self.submission.common.device;
         let info = device.info();
         let (least, greatest) = device.stream_priorities();
-        let (mut attributes, sms) = (info.attributes, self.link.limits.sms());
+        let (mut attributes, sms) = (info.attributes, self.submission.link.limits.sms());
         attributes[SMS] = sms as i32;
         let window = |w: Window| message::Window { address: w.base, bytes: w.bytes };
         let welcome = Welcome {
-            client_id: self.link.identity.id,
+            client_id: self.submission.link.identity.id,
             server_pid: std::process::id(),
             window: window(lease.device()),
             host_window: window(lease.host()),
@@ -344,7 +310,7 @@ impl Session {
             priority_least: least,
             priority_greatest: greatest,
             flags: self.flags(),
-            log_path: self.common.log.path().to_owned(),
+            log_path: self.submission.common.log.path().to_owned(),
             devices: vec![message::Device {
                 attributes,
                 // Of a share they are those of its size.
@@ -353,12 +319,12 @@ impl Session {
             }],
             release: message::Release::of_this_build(),
         };
-        self.region.set_server_state(ServerState::Running);
-        self.link.set_stage(Stage::Active);
+        self.submission.region.set_server_state(ServerState::Running);
+        self.submission.link.set_stage(Stage::Active);
         self.socket.send(&Message::Welcome(welcome), &[])?;
-        let log = &self.common.log;
+        let log = &self.submission.common.log;
         log.line(format!("Device {} (uuid {}) is associated", info.name, info.uuid_text()));
-        log.line(format!("Status of client {} is ACTIVE", self.link.name()));
+        log.line(format!("Status of client {} is ACTIVE", self.submission.link.name()));
         Ok(())
     }
 }

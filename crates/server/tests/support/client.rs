@@ -64,6 +64,19 @@ pub struct Client {
     fence: u32,
 }
 
+/// A launch of one block of so many threads in the legacy stream.
+pub fn one_block(function: CUfunction, threads: u32, parameters: &[u8]) -> LaunchKernel<'_> {
+    LaunchKernel {
+        function,
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters,
+    }
+}
+
 impl Client {
     /// Takes the server's welcome; its refusal otherwise.
     pub fn welcome(parts: (u32, SeqPacket, Region)) -> Result<Self, (u32, String)> {
@@ -221,15 +234,7 @@ impl Client {
     /// Launches one of the [`KERNELS`].
     pub fn launch(&mut self, name: &str, stream: CUstream, parameters: &[u8]) {
         let place = KERNELS.iter().position(|k| *k == name).expect("a kernel");
-        self.post(&LaunchKernel {
-            function: function(place as u32),
-            stream,
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            flags: 0,
-            parameters,
-        });
+        self.post(&LaunchKernel { stream, ..one_block(function(place as u32), 32, parameters) });
     }
 
     /// Posts a fence; its value.

@@ -7,7 +7,7 @@
 pub mod client;
 pub mod provider;
 
-pub use client::{Client, LEGACY, event, function, graph, module, stream};
+pub use client::{Client, LEGACY, event, function, graph, module, one_block, stream};
 
 use channel::message::{
     Answer, Answered, Ask, ClientFault, Message, Question, ServerStatus, Settings,

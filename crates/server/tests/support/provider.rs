@@ -13,10 +13,24 @@
 //! | `fault` | | an illegal address |
 #![allow(dead_code, reason = "each test program uses a part")]
 
+/// Functions of a provider, whose bodies may do what cuda.h lets them do.
+macro_rules! raw_functions {
+    ($($name:ident($($param:tt: $ty:ty),* $(,)?) $body:block)*) => {$(
+        #[allow(
+            non_snake_case, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks,
+            clippy::too_many_arguments,
+            reason = "cuda.h's name; the server promises what cuda.h asks of callers")]
+        unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
+            $body
+        }
+    )*};
+}
+pub(crate) use raw_functions;
+
 mod functions;
 mod tenants;
 
-pub use functions::{table, table_of_nothing, table_that_compiles};
+pub use functions::{resolved, table, table_of_nothing, table_that_compiles};
 pub use tenants::extension;
 
 use cuda_api::constants::{graph_instantiate, launch_attribute};
@@ -28,10 +42,14 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Device memory of the provider, bytes.
 pub const MEMORY_BYTES: u64 = 64 << 20;
 
+type HostFunction = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// What a stream does. Addresses are mapped: the server has checked them.
 #[derive(Clone)]
 enum Op {
     Kernel { name: String, parameters: Vec<u8> },
@@ -40,7 +58,7 @@ enum Op {
     Fill { to: u64, pitch: usize, pattern: Vec<u8>, width: usize, height: usize },
     WriteValue { address: u64, value: u32 },
     WaitValue { address: u64, value: u32 },
-    Host(unsafe extern "C-unwind" fn(*mut c_void), usize),
+    Host(HostFunction, usize),
     Record { event: usize, sequence: u64 },
     WaitEvent { event: usize, sequence: u64 },
 }
@@ -143,7 +161,7 @@ struct World {
     /// Fills wait until they may go on.
     held_fills: bool,
     /// Functions whose streams came to them, while calls are held back.
-    held_calls: Option<Vec<(unsafe extern "C-unwind" fn(*mut c_void), usize)>>,
+    held_calls: Option<Vec<(HostFunction, usize)>>,
 }
 
 static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
@@ -192,11 +210,31 @@ pub fn hold_host_calls() {
 /// Calls all that were held back; their number.
 pub fn let_host_calls_go() -> usize {
     let held = world().held_calls.take().unwrap_or_default();
-    for (function, data) in &held {
-        // SAFETY: a provider may call what it was given at any time.
-        unsafe { function(*data as *mut c_void) };
-    }
+    held.iter().for_each(|(function, data)| call(*function, *data));
     held.len()
+}
+
+fn call(function: HostFunction, data: usize) {
+    // SAFETY: a provider may call what it was given at any time.
+    unsafe { function(data as *mut c_void) };
+}
+
+/// A word of memory that is mapped in this process.
+pub fn word(address: u64) -> &'static AtomicU32 {
+    // SAFETY: tests name words that are mapped, at multiples of 4.
+    unsafe { AtomicU32::from_ptr(address as *mut u32) }
+}
+
+/// Bytes of memory that is mapped in this process.
+pub fn bytes_at(address: u64, bytes: usize) -> Vec<u8> {
+    // SAFETY: tests name memory that is mapped, and that nothing writes now.
+    unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }.to_vec()
+}
+
+/// Writes bytes to such memory.
+pub fn put_bytes(address: u64, bytes: &[u8]) {
+    // SAFETY: tests name memory that is mapped, and that nothing else uses now.
+    unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
 }
 
 /// From now on fills wait, as behind a kernel that leaves them no room; or go on.
@@ -331,10 +369,7 @@ impl World {
             Op::WaitEvent { event, sequence } => {
                 self.events.get(event).is_none_or(|m| m.reached >= *sequence)
             }
-            // SAFETY: a test's server checked the address.
-            Op::WaitValue { address, value } => unsafe {
-                (*address as *const u32).read_volatile() == *value
-            },
+            Op::WaitValue { address, value } => word(*address).load(Ordering::SeqCst) == *value,
             Op::Fill { .. } => !self.held_fills,
             Op::Kernel { name, parameters } if name == "hold" => {
                 self.gates.contains(&u32_of(parameters, 0))
@@ -355,8 +390,7 @@ impl World {
             Some(Op::Host(function, data)) if self.held_calls.is_some() => {
                 self.held_calls.get_or_insert_default().push((function, data));
             }
-            // SAFETY: addresses were checked by the server and are mapped in this process.
-            Some(op) => unsafe { touch(op) },
+            Some(op) => touch(op),
             None => return false,
         }
         true
@@ -370,9 +404,7 @@ impl World {
                 let address = u64_of(parameters, 0);
                 let (count, value) = (u32_of(parameters, 8), u32_of(parameters, 12));
                 for i in 0..u64::from(count) {
-                    let word = (address + 4 * i) as *mut u32;
-                    // SAFETY: tests give kernels mapped addresses.
-                    unsafe { word.write_volatile(word.read_volatile().wrapping_add(value)) };
+                    word(address + 4 * i).fetch_add(value, Ordering::SeqCst);
                 }
             }
             "fault" => match self.tenants.get_mut(&tenant) {
@@ -424,20 +456,12 @@ impl World {
         (0..count).map(edge).collect()
     }
 
-    /// A node's kernel and parameters.
-    ///
-    /// # Safety
-    /// The parameters must lead to what cuda.h says.
-    unsafe fn node(
-        &self,
-        params: &CUDA_KERNEL_NODE_PARAMS_v1,
-    ) -> Result<(String, Vec<u8>), CudaError> {
-        if params.gridDimX == 0 {
-            return Err(CudaError::INVALID_VALUE);
+    /// The kernel of a launch.
+    fn kernel_of(&self, function: CUfunction, grid_x: c_uint) -> Result<String, CudaError> {
+        match grid_x {
+            0 => Err(CudaError::INVALID_VALUE),
+            _ => self.functions.get(&function.0).cloned().ok_or(CudaError::INVALID_HANDLE),
         }
-        let name = self.functions.get(&params.func.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
-        // SAFETY: by this function's contract.
-        Ok((name, unsafe { buffer(params.extra) }))
     }
 
     fn enqueue(&mut self, stream: usize, op: Op) -> CUresult {
@@ -454,39 +478,22 @@ impl World {
     }
 }
 
-/// # Safety
-/// All addresses must be mapped.
-unsafe fn touch(op: Op) {
-    // SAFETY: by this function's contract.
-    unsafe {
-        match op {
-            Op::Copy { to, from, bytes } => {
-                std::ptr::copy(from as *const u8, to as *mut u8, bytes);
+fn touch(op: Op) {
+    match op {
+        Op::Copy { to, from, bytes } => put_bytes(to, &bytes_at(from, bytes)),
+        Op::CopyRows { to, to_pitch, from, from_pitch, width, height } => {
+            for row in 0..height {
+                let bytes = bytes_at(from + (row * from_pitch) as u64, width);
+                put_bytes(to + (row * to_pitch) as u64, &bytes);
             }
-            Op::CopyRows { to, to_pitch, from, from_pitch, width, height } => {
-                for row in 0..height {
-                    let source = (from as usize + row * from_pitch) as *const u8;
-                    std::ptr::copy(source, (to as usize + row * to_pitch) as *mut u8, width);
-                }
-            }
-            Op::Fill { to, pitch, pattern, width, height } => {
-                for row in 0..height {
-                    if let [byte] = pattern[..] {
-                        let place = (to as usize + row * pitch) as *mut u8;
-                        std::ptr::write_bytes(place, byte, width);
-                        continue;
-                    }
-                    for column in 0..width {
-                        let place = to as usize + row * pitch + column * pattern.len();
-                        let place = place as *mut u8;
-                        std::ptr::copy(pattern.as_ptr(), place, pattern.len());
-                    }
-                }
-            }
-            Op::WriteValue { address, value } => (address as *mut u32).write_volatile(value),
-            Op::Host(function, data) => function(data as *mut c_void),
-            _ => {}
         }
+        Op::Fill { to, pitch, pattern, width, height } => {
+            let bytes = pattern.repeat(width);
+            (0..height).for_each(|row| put_bytes(to + (row * pitch) as u64, &bytes));
+        }
+        Op::WriteValue { address, value } => word(address).store(value, Ordering::SeqCst),
+        Op::Host(function, data) => call(function, data),
+        _ => {}
     }
 }
 

@@ -173,7 +173,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use channel::message::{ContextStatus, ListedClient, ListedDevice, WaitingCall};
+    use channel::message::{ClientStatus, ContextStatus, DeviceStatus, WaitingCall};
     use cuda_api::CUuuid;
 
     fn answer(number: u32, part: ServerStatus) -> Answer {
@@ -198,9 +198,9 @@ mod tests {
         for (byte, value) in uuid.bytes.iter_mut().zip(1..) {
             *byte = value;
         }
-        let device = ListedDevice { ordinal: 0, uuid, name: "soft".into(), ..Default::default() };
-        let clients: Vec<ListedClient> = (0..100)
-            .map(|pid| ListedClient { pid, id: pid + 1, device: uuid, ..Default::default() })
+        let device = DeviceStatus { ordinal: 0, uuid, name: "soft".into(), ..Default::default() };
+        let clients: Vec<ClientStatus> = (0..100)
+            .map(|pid| ClientStatus { pid, id: pid + 1, device: uuid, ..Default::default() })
             .collect();
         let context = ContextStatus {
             waiting: vec![WaitingCall { client: "7".into(), ..Default::default() }],

@@ -38,6 +38,15 @@ unsafe impl Description<*mut c_void> for ParameterList<'_> {
     }
 }
 
+/// What is asked of the clusters of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterQuestion {
+    /// How many of them the stream's SMs hold at a time.
+    Most,
+    /// How many blocks one could have.
+    Largest,
+}
+
 impl Function {
     /// Reads attributes and layout.
     ///
@@ -168,32 +177,26 @@ impl Function {
         self.parameter_bytes
     }
 
-    /// How many clusters of such a launch the stream's SMs hold at a time.
+    /// What the provider says of the clusters of such a launch.
     pub(super) fn clusters(
         &self,
         calls: SafeCalls,
+        question: ClusterQuestion,
         shape: LaunchShape,
         stream: Live<'_, CUstream>,
     ) -> Result<i32, CudaError> {
         let mut attributes = shape.attributes();
         let config = shape.config(stream, &mut attributes);
-        let mut clusters = 0;
-        calls.cuOccupancyMaxActiveClusters(&mut clusters, self.raw, &config)?;
-        Ok(clusters)
-    }
-
-    /// How large the clusters of such a launch could be.
-    pub(super) fn largest_cluster(
-        &self,
-        calls: SafeCalls,
-        shape: LaunchShape,
-        stream: Live<'_, CUstream>,
-    ) -> Result<i32, CudaError> {
-        let mut attributes = shape.attributes();
-        let config = shape.config(stream, &mut attributes);
-        let mut blocks = 0;
-        calls.cuOccupancyMaxPotentialClusterSize(&mut blocks, self.raw, &config)?;
-        Ok(blocks)
+        let mut answer = 0;
+        match question {
+            ClusterQuestion::Most => {
+                calls.cuOccupancyMaxActiveClusters(&mut answer, self.raw, &config)?;
+            }
+            ClusterQuestion::Largest => {
+                calls.cuOccupancyMaxPotentialClusterSize(&mut answer, self.raw, &config)?;
+            }
+        }
+        Ok(answer)
     }
 
     /// Calls `f` with a flattened parameter buffer. CUDA_ERROR_INVALID_VALUE if the buffer is too short.

@@ -1,5 +1,6 @@
 //! Host memory that client, server and device share, registered with the provider.
 
+use crate::device::safe_calls::{HostAddress, Owned};
 use crate::device::share::{gone, made};
 use crate::device::{ContextCall, Share};
 use cuda_api::constants::host_flags;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 /// Host memory that the provider has pinned and mapped for the device.
 pub struct HostRegistration {
     share: Rc<Share>,
-    address: u64,
+    memory: Owned<HostAddress>,
     device_address: u64,
 }
 
@@ -30,10 +31,13 @@ impl HostRegistration {
             let _ = unsafe { madvise(pointer, bytes as usize, Advice::LinuxPopulateWrite) };
         }
         let flags = host_flags::PORTABLE | host_flags::DEVICE_MAP;
-        // SAFETY: the caller vouches for the range.
-        unsafe { t.cuMemHostRegister_v2(pointer, bytes as usize, flags)? };
+        // SAFETY: the caller vouches for the range, which has no other registration.
+        let memory = unsafe {
+            t.cuMemHostRegister_v2(pointer, bytes as usize, flags)?;
+            Owned::new_unchecked(HostAddress(address))
+        };
         made(&share.counts.registrations);
-        let mut registration = Self { share: share.clone(), address, device_address: 0 };
+        let mut registration = Self { share: share.clone(), memory, device_address: 0 };
         let mut device = CUdeviceptr(0);
         share.device().calls().cuMemHostGetDevicePointer_v2(&mut device, address)?;
         registration.device_address = device.0;
@@ -48,12 +52,11 @@ impl HostRegistration {
 
 impl Drop for HostRegistration {
     fn drop(&mut self) {
-        let t = self.share.device().table();
-        // SAFETY: registered by `new`; nothing that was given the range runs any more, as
-        // the owner of a registration makes sure before it drops it.
-        let result = self.share.synchronising(ContextCall::UnregisterHost, || unsafe {
-            t.cuMemHostUnregister(self.address as *mut c_void)
-        });
+        let (calls, memory) = (self.share.device().calls(), self.memory.take());
+        // Nothing that was given the range runs any more, as the owner of a registration makes sure before it drops it.
+        let result = self
+            .share
+            .synchronising(ContextCall::UnregisterHost, || calls.cuMemHostUnregister(memory));
         gone(&self.share.counts.registrations, result);
     }
 }

@@ -26,6 +26,22 @@ pub struct LaunchShape {
     pub priority: Option<i32>,
 }
 
+impl LaunchShape {
+    /// One block of so many threads.
+    pub(in crate::device) const fn one_block(threads: u32) -> Self {
+        Self {
+            grid: [1; 3],
+            block: [threads, 1, 1],
+            shared_bytes: 0,
+            cooperative: false,
+            programmatic: false,
+            remote_domain: false,
+            cluster: None,
+            priority: None,
+        }
+    }
+}
+
 /// CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE.
 const MEM_SYNC_DOMAIN_REMOTE: u32 = 1;
 
@@ -115,17 +131,7 @@ mod tests {
 
     #[test]
     fn the_remote_domain_is_an_attribute_of_the_launch() {
-        let (grid, block) = ([1; 3], [32, 1, 1]);
-        let plain = LaunchShape {
-            grid,
-            block,
-            shared_bytes: 0,
-            cooperative: false,
-            programmatic: false,
-            remote_domain: false,
-            cluster: None,
-            priority: None,
-        };
+        let plain = LaunchShape::one_block(32);
         assert!(plain.is_plain());
         assert!(!LaunchShape { priority: Some(0), ..plain }.is_plain());
         let remote = LaunchShape { remote_domain: true, cluster: Some([4, 1, 1]), ..plain };

@@ -3,7 +3,7 @@
 use crate::device::host_callback::HostCallback;
 use crate::device::safe_calls::{DEFAULT_STREAM, Live, Owned, SafeCalls};
 use crate::device::share::{gone, made};
-use crate::device::{CheckedRange, Device, Function, LaunchShape, Share};
+use crate::device::{CheckedRange, ClusterQuestion, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -219,24 +219,15 @@ impl Stream {
     }
 }
 
-/// How many clusters of such a launch the SMs of a stream hold at a time, or all SMs.
+/// What the provider says of the clusters of such a launch on the SMs of a stream, or on all SMs.
 pub fn clusters(
     calls: SafeCalls,
     function: &Function,
+    question: ClusterQuestion,
     shape: LaunchShape,
     stream: Option<&Stream>,
 ) -> Result<i32, CudaError> {
-    function.clusters(calls, shape, stream.map_or(DEFAULT_STREAM, Stream::live))
-}
-
-/// How large the clusters of such a launch could be.
-pub fn largest_cluster(
-    calls: SafeCalls,
-    function: &Function,
-    shape: LaunchShape,
-    stream: Option<&Stream>,
-) -> Result<i32, CudaError> {
-    function.largest_cluster(calls, shape, stream.map_or(DEFAULT_STREAM, Stream::live))
+    function.clusters(calls, question, shape, stream.map_or(DEFAULT_STREAM, Stream::live))
 }
 
 impl Drop for Stream {

@@ -1,9 +1,9 @@
 //! Tensor maps: descriptions that the provider encodes, without touching the device.
 
 use crate::device::Device;
+use crate::device::safe_calls::Tensor;
 use channel::request::{ReplaceMapAddress, TensorDescription};
 use cuda_api::{CUtensorMap, CudaError};
-use std::ffi::{c_int, c_void};
 
 /// Which kind of map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,58 +23,10 @@ impl Device {
         tensor: &TensorDescription,
     ) -> Result<[u64; 16], CudaError> {
         let mut map = CUtensorMap::default();
-        let [interleave, swizzle, l2_promotion, oob_fill] = tensor.modes;
-        let address = tensor.address as *mut c_void;
-        let (dimensions, strides) = (tensor.dimensions.as_ptr(), tensor.strides.as_ptr());
-        let steps = tensor.element_strides.as_ptr();
-        if tensor.rank as usize > tensor.dimensions.len() {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let t = self.table();
+        let (calls, tensor) = (self.calls(), Tensor::of(tensor)?);
         match kind {
-            // SAFETY: the map is a local that is written; the arrays have places for the largest
-            // rank, which the rank does not exceed; the address is not followed.
-            TensorMapKind::Tiled => unsafe {
-                t.cuTensorMapEncodeTiled(
-                    &mut map,
-                    tensor.data_type,
-                    tensor.rank,
-                    address,
-                    dimensions,
-                    strides,
-                    tensor.shape.as_ptr(),
-                    steps,
-                    interleave,
-                    swizzle,
-                    l2_promotion,
-                    oob_fill,
-                )?;
-            },
-            TensorMapKind::Im2col => {
-                let [a, b, c, d, e, f, channels, pixels] = tensor.shape;
-                let lower = [a, b, c].map(|n| n as c_int);
-                let upper = [d, e, f].map(|n| n as c_int);
-                // SAFETY: as above; corners have rank - 2 coordinates, at most three.
-                unsafe {
-                    t.cuTensorMapEncodeIm2col(
-                        &mut map,
-                        tensor.data_type,
-                        tensor.rank,
-                        address,
-                        dimensions,
-                        strides,
-                        lower.as_ptr(),
-                        upper.as_ptr(),
-                        channels,
-                        pixels,
-                        steps,
-                        interleave,
-                        swizzle,
-                        l2_promotion,
-                        oob_fill,
-                    )?;
-                }
-            }
+            TensorMapKind::Tiled => calls.cuTensorMapEncodeTiled(&mut map, &tensor)?,
+            TensorMapKind::Im2col => calls.cuTensorMapEncodeIm2col(&mut map, &tensor)?,
         }
         Ok(map.opaque)
     }

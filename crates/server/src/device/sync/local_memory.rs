@@ -13,17 +13,6 @@ use std::sync::atomic::Ordering;
 /// More local memory has no thread of a GPU, bytes.
 const THREAD_BYTES_MAX: u64 = 512 << 10;
 
-const ONE_THREAD: LaunchShape = LaunchShape {
-    grid: [1; 3],
-    block: [1; 3],
-    shared_bytes: 0,
-    cooperative: false,
-    programmatic: false,
-    remote_domain: false,
-    cluster: None,
-    priority: None,
-};
-
 /// A kernel whose threads have so much local memory: where they write is known at run time alone, so
 /// that it is no register.
 fn text(thread_bytes: u64) -> String {
@@ -56,7 +45,7 @@ impl Device {
         let (module, [function]) = Module::load_own(self, image, [c"local"], true)?;
         let (calls, at) = (self.calls(), 0u32);
         let ran = function
-            .launch(calls, ONE_THREAD, DEFAULT_STREAM, &at.to_ne_bytes())
+            .launch(calls, LaunchShape::one_block(1), DEFAULT_STREAM, &at.to_ne_bytes())
             .and_then(|()| calls.cuStreamSynchronize(DEFAULT_STREAM));
         Module::unload_own(self, module);
         ran?;

@@ -12,7 +12,7 @@ use cuda_api::environment::OPENMPS_CUPTI;
 use locks::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
@@ -32,9 +32,9 @@ const FLUSH_COMPLETE: u32 = 0;
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: all are, with records of kernels that have not ended.
 const FLUSH_FORCED: u32 = 1;
 /// Bytes of a buffer of records, of some hundred bytes each.
-const BUFFER_BYTES: usize = 1 << 20;
-/// What the library wants its buffers to begin at.
-const BUFFER_ALIGNMENT: usize = 8;
+const BUFFER_BYTES: usize = BUFFER_WORDS * 8;
+/// Its length in words, at multiples of which the library wants buffers to begin.
+const BUFFER_WORDS: usize = 1 << 17;
 /// Most buffers with records that wait to be read: a late reader loses some.
 const BUFFERS_MAX: usize = 64;
 
@@ -74,7 +74,9 @@ const _: () = assert!(mem::offset_of!(RawKernel, start) == 16);
 const _: () = assert!(mem::offset_of!(RawKernel, dynamic_shared_bytes) == 80);
 const _: () = assert!(mem::offset_of!(RawKernel, name) == 104);
 
-type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+/// Asked for a buffer: its address, its bytes, the most records in it.
+type Request =
+    extern "C" fn(&mut MaybeUninit<*mut u8>, &mut MaybeUninit<usize>, &mut MaybeUninit<usize>);
 type Completed = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
 type TakeNumber = extern "C" fn(u32) -> u32;
@@ -205,27 +207,27 @@ fn full() -> locks::MutexGuard<'static, Vec<(usize, usize)>> {
     FULL.lock()
 }
 
-fn layout() -> std::alloc::Layout {
-    // Both are constants that fit.
-    std::alloc::Layout::from_size_align(BUFFER_BYTES, BUFFER_ALIGNMENT)
-        .unwrap_or(std::alloc::Layout::new::<u64>())
-}
-
 fn free(buffer: *mut u8) {
     if !buffer.is_null() {
-        // SAFETY: it was made by `wanted` with this layout, and is freed once.
-        unsafe { std::alloc::dealloc(buffer, layout()) };
+        // SAFETY: it is a vector of `wanted`'s of that capacity, and is freed once.
+        drop(unsafe { Vec::<u64>::from_raw_parts(buffer.cast(), 0, BUFFER_WORDS) });
     }
 }
 
-extern "C" fn wanted(buffer: *mut *mut u8, bytes: *mut usize, records: *mut usize) {
-    // SAFETY: the layout is not empty. The library gives three places to write to; without a buffer
-    // it drops records.
-    unsafe {
-        *buffer = std::alloc::alloc(layout());
-        *bytes = if (*buffer).is_null() { 0 } else { BUFFER_BYTES };
-        *records = 0;
-    }
+extern "C" fn wanted(
+    buffer: &mut MaybeUninit<*mut u8>,
+    bytes: &mut MaybeUninit<usize>,
+    records: &mut MaybeUninit<usize>,
+) {
+    let mut words = ManuallyDrop::new(Vec::<u64>::new());
+    // Without a buffer the library drops records.
+    let made = match words.try_reserve_exact(BUFFER_WORDS) {
+        Ok(()) => (words.as_mut_ptr().cast(), BUFFER_BYTES),
+        Err(_) => (ptr::null_mut(), 0),
+    };
+    buffer.write(made.0);
+    bytes.write(made.1);
+    records.write(0);
 }
 
 extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
@@ -283,13 +285,15 @@ impl Cupti {
         for (buffer, valid) in mem::take(&mut *full()) {
             let buffer = ptr::with_exposed_provenance_mut::<u8>(buffer);
             let mut record = ptr::null_mut();
-            // SAFETY: the buffer has so many bytes of records, which the library wrote.
-            while unsafe { (self.functions.next_record)(buffer, valid, &mut record) } == 0 {
-                // SAFETY: a record is as long as its kind says, and every kind begins with its number; a
-                // kernel's name is a C string of the library's.
-                unsafe {
+            // SAFETY: the buffer has so many bytes of records, which the library wrote. A record is as long as
+            // its kind says, and every kind begins with its number; a kernel's name is NULL or a C string
+            // of the library's.
+            unsafe {
+                while (self.functions.next_record)(buffer, valid, &mut record) == 0 {
                     if !record.is_null() && (*record).kind == CONCURRENT_KERNEL {
-                        records.push(kernel(&ptr::read_unaligned(record)));
+                        let raw = ptr::read_unaligned(record);
+                        let name = (!raw.name.is_null()).then(|| CStr::from_ptr(raw.name));
+                        records.push(kernel(&raw, name.unwrap_or_default()));
                     }
                 }
             }
@@ -315,17 +319,10 @@ fn answer(number: u32) -> Result<(), u32> {
     if number == 0 { Ok(()) } else { Err(number) }
 }
 
-/// # Safety
-/// The name must be NULL or a C string.
-unsafe fn kernel(raw: &RawKernel) -> KernelRecord {
-    let name = match raw.name.is_null() {
-        true => CString::default(),
-        // SAFETY: the caller vouches for it.
-        false => unsafe { CStr::from_ptr(raw.name) }.to_owned(),
-    };
+fn kernel(raw: &RawKernel, name: &CStr) -> KernelRecord {
     KernelRecord {
         stream: raw.stream,
-        name,
+        name: name.to_owned(),
         grid: raw.grid.map(i32::unsigned_abs),
         block: raw.block.map(i32::unsigned_abs),
         shared_bytes: raw.dynamic_shared_bytes.unsigned_abs(),

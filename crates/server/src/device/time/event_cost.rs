@@ -59,16 +59,7 @@ more:
     ret;
 }
 ";
-const ONE_WARP: LaunchShape = LaunchShape {
-    grid: [1; 3],
-    block: [32, 1, 1],
-    shared_bytes: 0,
-    cooperative: false,
-    programmatic: false,
-    remote_domain: false,
-    cluster: None,
-    priority: None,
-};
+const ONE_WARP: LaunchShape = LaunchShape::one_block(32);
 
 /// Kernels that help to time others.
 pub(in crate::device) struct TimingKernels {

@@ -6,8 +6,8 @@
 //! counts likewise, long before its graph is put together here, and what it counted is checked then.
 
 use crate::device::{Condition, GraphBuilder};
-use crate::session::Session;
-use crate::session::graph::table::{Graph, Uses};
+use crate::session::graph::table::{Graph, Graphs, Uses};
+use crate::session::memory::Memory;
 use channel::request::{GraphCanChoose, GraphCondition, GraphConditional, GraphConditions};
 use cuda_api::constants::graph_conditional::ASSIGN_DEFAULT;
 use cuda_api::{CUresult, CudaError};
@@ -15,18 +15,22 @@ use cuda_api::{CUresult, CudaError};
 /// Bytes of a word.
 const WORD_BYTES: u64 = 4;
 
-impl Session {
+impl Graphs {
     pub(in crate::session) fn can_choose(
-        &mut self,
+        &self,
         _: GraphCanChoose,
     ) -> Result<GraphConditions, CudaError> {
         let numbered = self.share.numbers_conditions()?.into();
         Ok(GraphConditions { numbered })
     }
 
-    pub(in crate::session) fn add_condition(&mut self, request: GraphCondition) -> CUresult {
+    pub(in crate::session) fn add_condition(
+        &mut self,
+        request: GraphCondition,
+        memory: &Memory,
+    ) -> CUresult {
         let numbered = !self.share.device().has_tenants();
-        self.build(request.graph, |_, builder, uses| {
+        self.build(request.graph, memory, |_, builder, uses| {
             uses.recording = None;
             if !numbered || request.flags & !ASSIGN_DEFAULT != 0 {
                 return Err(CudaError::INVALID_VALUE);
@@ -41,16 +45,17 @@ impl Session {
     pub(in crate::session) fn add_conditional(
         &mut self,
         request: GraphConditional<'_>,
+        memory: &Memory,
     ) -> CUresult {
         let count = request.bodies.len() as u32;
-        self.build(request.graph, |session, builder, uses| {
+        self.build(request.graph, memory, |graphs, builder, uses| {
             uses.recording = None;
-            let condition = session.condition(request.condition, uses)?;
+            let condition = graphs.condition(request.condition, memory, uses)?;
             let bodies = builder.add_conditional(request.rule, condition, count)?;
             for (builder, word) in bodies.into_iter().zip(request.bodies) {
-                let handle = session.graphs.table.vacant(*word)?;
-                let uses = Uses::of(&session.memory);
-                session.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
+                let handle = graphs.table.vacant(*word)?;
+                let uses = Uses::of(memory);
+                graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
             }
             uses.bodies.extend(request.bodies);
             Ok(())
@@ -58,14 +63,19 @@ impl Session {
     }
 
     /// The condition that a client means.
-    fn condition(&self, said: u64, uses: &mut Uses) -> Result<Condition, CudaError> {
+    fn condition(
+        &self,
+        said: u64,
+        memory: &Memory,
+        uses: &mut Uses,
+    ) -> Result<Condition, CudaError> {
         if !self.share.device().has_tenants() {
             return Ok(Condition::Numbered(said));
         }
         if !said.is_multiple_of(WORD_BYTES) {
             return Err(CudaError::INVALID_VALUE);
         }
-        let word = self.memory.device_range(said, WORD_BYTES)?;
+        let word = memory.device_range(said, WORD_BYTES)?;
         uses.touch_device(said, WORD_BYTES);
         Ok(Condition::Word(word))
     }
@@ -78,7 +88,7 @@ impl Session {
         uses: &mut Uses,
     ) -> CUresult {
         while let Some(word) = uses.bodies.pop() {
-            let graph = self.graphs.table.take(word)?;
+            let graph = self.table.take(word)?;
             let Graph::Building { builder, uses: body, failed } = graph else {
                 return Err(CudaError::INVALID_HANDLE);
             };

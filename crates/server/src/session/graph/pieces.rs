@@ -9,7 +9,7 @@ use crate::device::{
     CheckedRange, Copy3DSide, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
 };
 use crate::meter::{Shape, ShapeCounters};
-use crate::session::policy::admission::predicted;
+use crate::session::stream::admission::predicted;
 use cuda_api::{CUgraphEdgeData, CudaError};
 use scheduling::Predicted;
 use scheduling::pieces;

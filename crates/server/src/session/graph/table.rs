@@ -5,22 +5,25 @@
 //! at its addresses again when memory was given back since it last did.
 
 use crate::account::{Account, Charge};
-use crate::device::{GraphBuilder, LaunchShape, PlacedGraph};
+use crate::device::{GraphBuilder, LaunchShape, PlacedGraph, Share};
 use crate::meter::{
     Context, GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
 };
-use crate::session::Session;
+use crate::session::Link;
 use crate::session::graph::pieces::{Cut, Node, Recording, sum_of};
 use crate::session::handles::Table;
 use crate::session::memory::Memory;
+use crate::session::memory::arrays::Arrays;
 use crate::session::memory::ranges::extent_of_rows;
-use crate::session::policy::admission::predicted;
 use crate::session::policy::placement::report_unkept;
+use crate::session::stream::admission::predicted;
 use crate::session::stream::code_in_flight::Code;
 use crate::session::stream::copies;
 use crate::session::stream::copies::Reach;
+use crate::session::stream::pending::Pending;
 use crate::session::stream::posts::launch_shape;
 use crate::session::stream::slot::Slot;
+use crate::session::stream::submission::Submission;
 use crate::session::stream::table::Work;
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
@@ -32,6 +35,7 @@ use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
 use scheduling::Predicted;
 use scheduling::predict::UNKNOWN_NS;
 use std::ffi::CStr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most graphs of a client: programs keep one for each shape of their data.
@@ -166,12 +170,15 @@ pub(in crate::session) enum Graph {
 /// The client's graphs.
 pub struct Graphs {
     pub(in crate::session) table: Table<Graph>,
+    pub(in crate::session) share: Rc<Share>,
+    link: Arc<Link>,
 }
 
 impl Graphs {
     /// No graphs.
-    pub fn new() -> Self {
-        Self { table: Table::new(HandleKind::GraphExec, GRAPHS_MAX) }
+    pub(in crate::session) fn new(share: &Rc<Share>, link: &Arc<Link>) -> Self {
+        let table = Table::new(HandleKind::GraphExec, GRAPHS_MAX);
+        Self { table, share: share.clone(), link: link.clone() }
     }
 
     /// Drops graphs that use a module's functions. None of them may be in use.
@@ -208,13 +215,13 @@ fn subject_of_graph(client: u32, slot: &Slot, kernels: u32) -> Subject {
     Subject { entry, name: Some(format!("graph of {kernels} kernels").into()) }
 }
 
-impl Session {
-    pub(in crate::session) fn begin_graph(&mut self, request: GraphBegin) -> CUresult {
-        let handle = self.graphs.table.vacant(request.graph.0 as u64)?;
+impl Graphs {
+    pub(in crate::session) fn begin(&mut self, request: GraphBegin, memory: &Memory) -> CUresult {
+        let handle = self.table.vacant(request.graph.0 as u64)?;
         let builder = GraphBuilder::new(&self.share)?;
-        let mut uses = Uses::of(&self.memory);
+        let mut uses = Uses::of(memory);
         uses.recording = self.link.scheduling.cuts_graphs().then(Recording::default);
-        self.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
+        self.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
         Ok(())
     }
 
@@ -223,27 +230,28 @@ impl Session {
     pub(in crate::session) fn build(
         &mut self,
         graph: CUgraphExec,
+        memory: &Memory,
         add: impl FnOnce(&mut Self, &mut GraphBuilder, &mut Uses) -> CUresult,
     ) -> CUresult {
-        self.build_with(graph, 0, add)
+        self.build_with(graph, (memory, 0), add)
     }
 
-    /// As [`Session::build`], of what takes so many bytes of the server's memory.
+    /// As [`Graphs::build`], of what takes so many bytes of the server's memory.
     fn build_with(
         &mut self,
         graph: CUgraphExec,
-        bytes: u64,
+        (memory, bytes): (&Memory, u64),
         add: impl FnOnce(&mut Self, &mut GraphBuilder, &mut Uses) -> CUresult,
     ) -> CUresult {
         let word = graph.0 as u64;
-        let handle = self.graphs.table.handle(word)?;
-        let mut graph = self.graphs.table.take(word)?;
+        let handle = self.table.handle(word)?;
+        let mut graph = self.table.take(word)?;
         let result = match &mut graph {
             Graph::Building { builder, uses, failed } => {
                 if failed.is_ok() {
                     *failed = match builder.nodes() < NODES_MAX {
                         true => uses
-                            .charge(&self.memory.host_account, bytes)
+                            .charge(&memory.host_account, bytes)
                             .and_then(|()| add(self, builder, uses)),
                         false => Err(CudaError::OUT_OF_MEMORY),
                     };
@@ -252,30 +260,39 @@ impl Session {
             }
             Graph::Ready { .. } => Err(CudaError::INVALID_HANDLE),
         };
-        self.graphs.table.put(handle, graph);
+        self.table.put(handle, graph);
         result
     }
 
-    pub(in crate::session) fn add_empty(&mut self, request: GraphEmpty) -> CUresult {
-        self.build(request.graph, |_, builder, uses| {
+    pub(in crate::session) fn add_empty(
+        &mut self,
+        request: GraphEmpty,
+        memory: &Memory,
+    ) -> CUresult {
+        self.build(request.graph, memory, |_, builder, uses| {
             uses.record(|| Some(Node::Empty));
             builder.add_empty()
         })
     }
 
-    pub(in crate::session) fn add_kernel(&mut self, request: GraphKernel<'_>) -> CUresult {
+    pub(in crate::session) fn add_kernel(
+        &mut self,
+        request: GraphKernel<'_>,
+        memory: &Memory,
+        submission: &mut Submission,
+    ) -> CUresult {
         let launch = request.launch;
         let bytes = COPIES_OF_PARAMETERS * launch.parameters.len() as u64;
-        self.build_with(request.graph, bytes, |session, builder, uses| {
+        self.build_with(request.graph, (memory, bytes), |_, builder, uses| {
             let levels = priority_of(launch.flags);
             let shape = LaunchShape {
-                priority: levels.and_then(|levels| session.streams.priority_of_launch(levels)),
+                priority: levels.and_then(|levels| submission.streams.priority_of_launch(levels)),
                 ..launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?
             };
             let word = launch.function.0 as u64;
-            let module = session.modules.module_of(word)?;
-            let calls = session.share.device().calls();
-            let loaded = session.modules.loaded_mut(word)?;
+            let module = submission.modules.module_of(word)?;
+            let calls = submission.share.device().calls();
+            let loaded = submission.modules.loaded_mut(word)?;
             builder.add_kernel(&loaded.function, shape, launch.parameters)?;
             uses.record(|| {
                 let function = loaded.function.clone();
@@ -291,9 +308,14 @@ impl Session {
         })
     }
 
-    pub(in crate::session) fn add_copy(&mut self, request: GraphCopy) -> CUresult {
+    pub(in crate::session) fn add_copy(
+        &mut self,
+        request: GraphCopy,
+        memory: &Memory,
+        arrays: &Arrays,
+    ) -> CUresult {
         let Copy3DParams { destination, source, extent } = request.copy;
-        self.build(request.graph, |session, builder, uses| {
+        self.build(request.graph, memory, |_, builder, uses| {
             let mut end = |end: &Copy3DEnd| {
                 if let Copy3DEnd::Host { reference: HostReference::Staging(_), .. } = end {
                     // What is staged is gone before the graph is.
@@ -302,7 +324,7 @@ impl Session {
                 if let Copy3DEnd::Array { array, .. } = end {
                     uses.arrays.push(array.to_word());
                 }
-                let (side, reach) = copies::side(&session.memory, &session.arrays, end, extent)?;
+                let (side, reach) = copies::side(memory, arrays, end, extent)?;
                 uses.touched.extend(reach);
                 Ok(side)
             };
@@ -318,8 +340,8 @@ impl Session {
         })
     }
 
-    pub(in crate::session) fn add_fill(&mut self, r: GraphFill) -> CUresult {
-        self.build(r.graph, |session, builder, uses| {
+    pub(in crate::session) fn add_fill(&mut self, r: GraphFill, memory: &Memory) -> CUresult {
+        self.build(r.graph, memory, |_, builder, uses| {
             let element = u64::from(r.element_bytes);
             let aligned = matches!(element, 1 | 2 | 4)
                 && r.address.0.is_multiple_of(element)
@@ -328,7 +350,7 @@ impl Session {
             let width = width.ok_or(CudaError::INVALID_VALUE)?;
             let bytes = extent_of_rows(r.pitch, width, r.height)?;
             let reach = Reach::Device(r.address.0, bytes);
-            let range = reach.check(&session.memory)?;
+            let range = reach.check(memory)?;
             uses.touched.push(reach);
             let (pitch, value) = (r.pitch.max(width), (r.value, r.element_bytes));
             uses.record(|| match bytes {
@@ -342,9 +364,13 @@ impl Session {
         })
     }
 
-    pub(in crate::session) fn add_edges(&mut self, request: GraphEdges<'_>) -> CUresult {
+    pub(in crate::session) fn add_edges(
+        &mut self,
+        request: GraphEdges<'_>,
+        memory: &Memory,
+    ) -> CUresult {
         let bytes = size_of_val(request.from) as u64;
-        self.build_with(request.graph, bytes, |_, builder, uses| {
+        self.build_with(request.graph, (memory, bytes), |_, builder, uses| {
             let edges = request.from.iter().map(|word| GraphEdges::edge(*word));
             let edges = edges.collect::<Option<Vec<_>>>().ok_or(CudaError::INVALID_VALUE)?;
             if let Some(recording) = &mut uses.recording {
@@ -355,68 +381,75 @@ impl Session {
     }
 
     /// The nodes of a graph that could not be made ready are gone with it.
-    pub(in crate::session) fn instantiate_graph(
+    pub(in crate::session) fn instantiate(
         &mut self,
         request: GraphInstantiate,
-    ) -> Result<(), CudaError> {
+        submission: &mut Submission,
+        pending: &Pending,
+    ) -> CUresult {
         let word = request.graph.0 as u64;
-        let handle = self.graphs.table.handle(word)?;
-        let graph = self.graphs.table.take(word)?;
+        let handle = self.table.handle(word)?;
+        let graph = self.table.take(word)?;
         let Graph::Building { mut builder, mut uses, failed } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         failed?;
         self.gather_bodies(&mut builder, &mut uses)?;
-        let like = self.streams.on_share()?;
+        let like = submission.streams.on_share()?;
         let exec = 'made: {
             match request.replaces {
                 CUgraphExec::NULL => PlacedGraph::new(builder, like)?,
                 old => {
                     // Launches that wait are those of the graph as it was.
-                    if self.pending.uses(old.0 as u64) {
-                        self.graphs.table.depart(old.0 as u64)?;
+                    if pending.uses(old.0 as u64) {
+                        self.table.depart(old.0 as u64)?;
                         break 'made PlacedGraph::new(builder, like)?;
                     }
-                    let Graph::Ready { exec, .. } = self.graphs.table.get_mut(old.0 as u64)? else {
+                    let Graph::Ready { exec, .. } = self.table.get_mut(old.0 as u64)? else {
                         return Err(CudaError::INVALID_HANDLE);
                     };
                     let new = PlacedGraph::replacing(exec, builder, like)?;
-                    self.graphs.table.take(old.0 as u64)?;
+                    self.table.take(old.0 as u64)?;
                     new
                 }
             }
         };
         let recording = uses.recording.take().filter(Recording::can_be_cut);
-        let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
+        let kernel = submission.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
         let tally = GraphTally::new(&uses.counted);
         let times = Arc::new(ShapeCounters::new(Shape::of_graph(uses.kernels), 0));
         let (exec, cut) = (Box::new(exec), Cut::default());
         let ready = Graph::Ready { exec, uses, meter, tally, times, recording, cut };
-        self.graphs.table.put(handle, ready);
+        self.table.put(handle, ready);
         Ok(())
     }
 
     /// Cuts a graph for the client's bound, if it can be cut.
-    fn cut_graph(&mut self, word: u64) -> CUresult {
-        let bound_ns = self.link.scheduling.piece_ns();
-        let like = self.streams.on_share()?;
-        let graph = self.graphs.table.get_mut(word)?;
+    fn cut(&mut self, word: u64, submission: &mut Submission, memory: &Memory) -> CUresult {
+        let bound_ns = submission.link.scheduling.piece_ns();
+        let like = submission.streams.on_share()?;
+        let graph = self.table.get_mut(word)?;
         let Graph::Ready { uses, times, recording: Some(recording), cut, .. } = graph else {
             return Ok(());
         };
-        uses.check(&self.memory)?;
+        uses.check(memory)?;
         let whole_ns = times.launch_time().map_or(0, |known| known.device_ns);
         cut.follow(recording, (&self.share, like), &uses.counted, (bound_ns, whole_ns))
     }
 
     /// Launches a graph piece by piece, each when the gate lets it through. False if it is not cut.
-    fn launch_pieces(&mut self, request: &GraphLaunch) -> Result<bool, CudaError> {
+    fn launch_pieces(
+        &mut self,
+        request: &GraphLaunch,
+        submission: &mut Submission,
+        memory: &Memory,
+    ) -> Result<bool, CudaError> {
         let word = request.graph.0 as u64;
-        self.cut_graph(word)?;
+        self.cut(word, submission, memory)?;
         let mut at = 0;
         loop {
-            let Graph::Ready { cut, uses, .. } = self.graphs.table.get(word)? else {
+            let Graph::Ready { cut, uses, .. } = self.table.get(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
             let Some(predicted) = cut.pieces.get(at).map(|piece| piece.predicted(&uses.counted))
@@ -424,35 +457,34 @@ impl Session {
                 return Ok(at > 0);
             };
             // What has gone of it is followed by the rest.
-            self.defers &= at == 0;
-            self.wait_for_room(request.stream.0 as u64)?;
-            let free_sms = self.pass(predicted)?;
-            self.streams.keep_free(request.stream.0 as u64, free_sms)?;
-            let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-            let Graph::Ready { cut, uses, tally, .. } = self.graphs.table.get_mut(word)? else {
+            submission.defers &= at == 0;
+            submission.wait_for_room(request.stream.0 as u64)?;
+            let free_sms = submission.pass(predicted)?;
+            submission.streams.keep_free(request.stream.0 as u64, free_sms)?;
+            let slot = submission.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+            let Graph::Ready { cut, uses, tally, .. } = self.table.get_mut(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
-            uses.check(&self.memory)?;
-            if uses.may_print && !self.printing {
-                self.printing =
-                    self.common.printed.begin(self.link.identity.id, || self.link.name());
+            uses.check(memory)?;
+            if uses.may_print {
+                submission.printing.begin();
             }
             let Some(piece) = cut.pieces.get_mut(at) else {
                 return Err(CudaError::INVALID_HANDLE);
             };
             piece.exec.place(&slot.stream)?;
-            let sample = match self.meter.is_counting() && !self.place.shares_queues() {
-                true => self.meter.due_graph(&piece.times, &piece.times),
+            let sample = match submission.meter.is_counting() && !submission.place.shares_queues() {
+                true => submission.meter.due_graph(&piece.times, &piece.times),
                 false => None,
             };
-            let subject = || subject_of_graph(self.link.identity.id, slot, piece.count());
-            let timing = self.meter.begin(&slot.stream, sample, subject);
+            let subject = || subject_of_graph(submission.link.identity.id, slot, piece.count());
+            let timing = submission.meter.begin(&slot.stream, sample, subject);
             let launched = piece.exec.launch(&slot.stream);
-            self.meter.end(timing, &slot.stream, launched.is_ok());
+            submission.meter.end(timing, &slot.stream, launched.is_ok());
             launched?;
             piece.times.launches.add(1);
             uses.launched(slot, at == 0);
-            if self.meter.is_counting() {
+            if submission.meter.is_counting() {
                 // Blocks and threads of all of it count with the first piece.
                 let all = if at == 0 { tally.each() } else { Launched::default() };
                 let kernels = piece.count().into();
@@ -460,50 +492,57 @@ impl Session {
                 slot.counters.launched(Launched { kernels, device_ns, ..all });
             }
             let kernels = piece.count();
-            self.work.submitted(slot, kernels, Some(predicted))?;
+            submission.work.submitted(slot, kernels, Some(predicted))?;
             at += 1;
         }
     }
 
-    pub(in crate::session) fn launch_graph(&mut self, request: GraphLaunch) -> CUresult {
-        if self.link.scheduling.wants_pieces() && self.launch_pieces(&request)? {
-            if self.meter.is_counting()
+    pub(in crate::session) fn launch(
+        &mut self,
+        request: GraphLaunch,
+        submission: &mut Submission,
+        memory: &Memory,
+    ) -> CUresult {
+        if self.link.scheduling.wants_pieces()
+            && self.launch_pieces(&request, submission, memory)?
+        {
+            if submission.meter.is_counting()
                 && let Graph::Ready { meter, tally, .. } =
-                    self.graphs.table.get_mut(request.graph.0 as u64)?
+                    self.table.get_mut(request.graph.0 as u64)?
             {
                 meter.submitted();
                 tally.launched();
             }
             return Ok(());
         }
-        self.wait_for_room(request.stream.0 as u64)?;
-        let predicted = self.predict_graph(request.graph.0 as u64)?;
+        submission.wait_for_room(request.stream.0 as u64)?;
+        let predicted = self.predict(request.graph.0 as u64)?;
         if let Some(predicted) = predicted {
-            let free_sms = self.pass(predicted)?;
-            self.streams.keep_free(request.stream.0 as u64, free_sms)?;
+            let free_sms = submission.pass(predicted)?;
+            submission.streams.keep_free(request.stream.0 as u64, free_sms)?;
         }
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
+        let slot = submission.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        let graph = self.table.get_mut(request.graph.0 as u64)?;
         let Graph::Ready { exec, uses, meter, tally, times, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         exec.place(&slot.stream)?;
         let unkept = exec.take_unkept();
-        uses.check(&self.memory)?;
-        if uses.may_print && !self.printing {
-            self.printing = self.common.printed.begin(self.link.identity.id, || self.link.name());
+        uses.check(memory)?;
+        if uses.may_print {
+            submission.printing.begin();
         }
         let shape = Shape::of_graph(uses.kernels);
-        let is_counting = self.meter.is_counting();
+        let is_counting = submission.meter.is_counting();
         let sample = match is_counting {
-            true => self.meter.due_graph(meter.before_other(shape), times),
+            true => submission.meter.due_graph(meter.before_other(shape), times),
             false => None,
         };
-        let sample = sample.filter(|_| !self.place.shares_queues());
-        let subject = || subject_of_graph(self.link.identity.id, slot, uses.kernels);
-        let timing = self.meter.begin(&slot.stream, sample, subject);
+        let sample = sample.filter(|_| !submission.place.shares_queues());
+        let subject = || subject_of_graph(submission.link.identity.id, slot, uses.kernels);
+        let timing = submission.meter.begin(&slot.stream, sample, subject);
         let launched = exec.launch(&slot.stream);
-        self.meter.end(timing, &slot.stream, launched.is_ok());
+        submission.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         times.launches.add(1);
         uses.launched(slot, true);
@@ -512,19 +551,19 @@ impl Session {
             tally.launched();
             slot.counters.launched(Launched { device_ns, ..tally.each() });
         }
-        self.work.submitted(slot, uses.kernels, predicted)?;
+        submission.work.submitted(slot, uses.kernels, predicted)?;
         if let Some(error) = unkept {
-            report_unkept(&self.link, &self.common, Some(error));
+            report_unkept(&submission.link, &submission.common, Some(error));
         }
         Ok(())
     }
 
     /// What a graph's launch is predicted to take; `None` if it need not ask.
-    fn predict_graph(&self, word: u64) -> Result<Option<Predicted>, CudaError> {
+    fn predict(&self, word: u64) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
             return Ok(None);
         }
-        let Graph::Ready { uses, meter, times, .. } = self.graphs.table.get(word)? else {
+        let Graph::Ready { uses, meter, times, .. } = self.table.get(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
         if let Some(known) = times.launch_time() {
@@ -538,13 +577,12 @@ impl Session {
         Ok(Some(if sum.mean_ns < UNKNOWN_NS { Predicted::UNKNOWN } else { sum }))
     }
 
-    pub(in crate::session) fn destroy_graph(&mut self, request: GraphDestroy) -> CUresult {
+    pub(in crate::session) fn destroy(&mut self, request: GraphDestroy, pending: &Pending) {
         // One that could not be made is gone already.
         let word = request.graph.0 as u64;
-        let _ = match self.pending.uses(word) {
-            true => self.graphs.table.depart(word).map(drop),
-            false => self.graphs.table.take(word).map(drop),
+        let _ = match pending.uses(word) {
+            true => self.table.depart(word).map(drop),
+            false => self.table.take(word).map(drop),
         };
-        Ok(())
     }
 }

@@ -6,13 +6,12 @@
 
 use crate::account::Charge;
 use crate::device::{Array, ImageObject, MipmappedArray, Shown};
-use crate::session::Session;
 use crate::session::handles::Table;
 use crate::session::memory::Memory;
 use channel::request::{
     ArrayRequirements, CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture,
-    DestroyArray, DestroyMipmappedArray, DestroySurface, DestroyTexture, MemoryRequirements,
-    MipmappedRequirements, NameLevel, Resource,
+    DestroyArray, DestroyMipmappedArray, MemoryRequirements, MipmappedRequirements, NameLevel,
+    Resource,
 };
 use cuda_api::array::element_bytes;
 use cuda_api::constants::resource_type;
@@ -28,11 +27,13 @@ pub const ARRAYS_MAX: usize = channel::limits::ARRAYS_MAX as usize;
 /// which all clients share.
 pub const OBJECTS_MAX: usize = 65_536;
 
+/// A texture's or surface's name: the provider's handle, and whether it is a surface.
+pub(in crate::session) type ObjectName = (u64, bool);
+
 /// What a client has. Fields are dropped in their order: objects before what they show, levels
 /// before what they are of.
 pub struct Arrays {
-    /// By the provider's handle, and whether it is a surface.
-    objects: HashMap<(u64, bool), ImageObject>,
+    objects: HashMap<ObjectName, ImageObject>,
     /// With what is charged for them: levels of mipmapped arrays are part of those.
     arrays: Table<(Array, Option<Charge>)>,
     mipmapped: Table<(Rc<MipmappedArray>, Charge)>,
@@ -53,7 +54,10 @@ impl Arrays {
         self.arrays.get(array.to_word()).map(|(array, _)| array)
     }
 
-    fn mipmapped(&self, mipmapped: CUmipmappedArray) -> Result<&Rc<MipmappedArray>, CudaError> {
+    pub(in crate::session) fn mipmapped(
+        &self,
+        mipmapped: CUmipmappedArray,
+    ) -> Result<&Rc<MipmappedArray>, CudaError> {
         self.mipmapped.get(mipmapped.to_word()).map(|(mipmapped, _)| mipmapped)
     }
 
@@ -103,143 +107,134 @@ impl Arrays {
         Ok([handle])
     }
 
-    /// Drops everything.
-    pub fn clear(&mut self) {
-        self.objects.clear();
-        self.arrays.clear();
-        self.mipmapped.clear();
-    }
-}
-
-impl Session {
-    pub(in crate::session) fn create_array(
+    pub(in crate::session) fn create(
         &mut self,
         request: CreateArray,
-    ) -> Result<(), CudaError> {
-        let handle = self.arrays.arrays.vacant(request.array.to_word())?;
-        let (share, retired, descriptor) = (&self.share, &mut self.retired, request.descriptor());
-        let mut make = || match retired.take_array(&descriptor) {
+        memory: &mut Memory,
+    ) -> CUresult {
+        let handle = self.arrays.vacant(request.array.to_word())?;
+        let descriptor = request.descriptor();
+        let array = memory.with_room(|memory| match memory.retired.take_array(&descriptor) {
             Some(array) => Ok(array),
-            None => Array::new(share, &descriptor),
-        };
-        let array = match self.memory.account.with_room(&mut make) {
-            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
-                self.memory.account.with_room(|| Array::new(&self.share, &descriptor))?
-            }
-            array => array?,
-        };
-        let charge = self.memory.account.charge(array.shape().bytes())?;
-        self.arrays.arrays.put(handle, (array, Some(charge)));
+            None => memory.account.with_room(|| Array::new(&memory.share, &descriptor)),
+        })?;
+        let charge = memory.account.charge(array.shape().bytes())?;
+        self.arrays.put(handle, (array, Some(charge)));
         Ok(())
     }
 
-    pub(in crate::session) fn destroy_array(&mut self, request: DestroyArray) -> CUresult {
-        let word = request.array.to_word();
-        if self.arrays.array(request.array)?.is_level() {
-            return Err(CudaError::INVALID_HANDLE);
+    /// CUDA_ERROR_INVALID_HANDLE for what is no array that can be destroyed by itself.
+    pub(in crate::session) fn check_whole(&self, array: CUarray) -> CUresult {
+        match self.array(array)?.is_level() {
+            true => Err(CudaError::INVALID_HANDLE),
+            false => Ok(()),
         }
-        self.wait_idle()?;
-        self.graphs.forget_array(word);
-        let (array, _) = self.arrays.arrays.take(word)?;
-        self.retired.array(array);
+    }
+
+    /// Destroys an array that nothing uses any more.
+    pub(in crate::session) fn destroy(
+        &mut self,
+        request: DestroyArray,
+        memory: &mut Memory,
+    ) -> CUresult {
+        let (array, _) = self.arrays.take(request.array.to_word())?;
+        memory.retired.array(array);
         Ok(())
     }
 
-    pub(in crate::session) fn create_mipmapped_array(
+    pub(in crate::session) fn create_mipmapped(
         &mut self,
         request: CreateMipmappedArray,
-    ) -> Result<(), CudaError> {
-        let handle = self.arrays.mipmapped.vacant(request.mipmapped.to_word())?;
-        let make = || MipmappedArray::new(&self.share, &request.descriptor(), request.levels);
-        let array = match self.memory.account.with_room(make) {
-            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
-                self.memory.account.with_room(make)?
-            }
-            array => array?,
-        };
-        let charge = self.memory.account.charge(array.bytes())?;
-        self.arrays.mipmapped.put(handle, (array, charge));
+        memory: &mut Memory,
+    ) -> CUresult {
+        let handle = self.mipmapped.vacant(request.mipmapped.to_word())?;
+        let (descriptor, levels) = (request.descriptor(), request.levels);
+        let array = memory.with_room(|Memory { account, share, .. }| {
+            account.with_room(|| MipmappedArray::new(share, &descriptor, levels))
+        })?;
+        let charge = memory.account.charge(array.bytes())?;
+        self.mipmapped.put(handle, (array, charge));
         Ok(())
     }
 
-    pub(in crate::session) fn name_level(&mut self, request: NameLevel) -> Result<(), CudaError> {
-        let level = self.arrays.mipmapped(request.mipmapped)?.level(request.level)?;
-        let handle = self.arrays.arrays.vacant(request.array.to_word())?;
-        self.arrays.arrays.put(handle, (level, None));
+    pub(in crate::session) fn name_level(&mut self, request: NameLevel) -> CUresult {
+        let level = self.mipmapped(request.mipmapped)?.level(request.level)?;
+        let handle = self.arrays.vacant(request.array.to_word())?;
+        self.arrays.put(handle, (level, None));
         Ok(())
     }
 
-    pub(in crate::session) fn destroy_mipmapped_array(
+    /// Destroys an array with its levels, which nothing uses any more. `is_gone` hears of each level.
+    pub(in crate::session) fn destroy_mipmapped(
         &mut self,
         request: DestroyMipmappedArray,
+        memory: &mut Memory,
+        mut is_gone: impl FnMut(u64),
     ) -> CUresult {
-        let word = request.mipmapped.to_word();
-        self.arrays.mipmapped.get(word)?;
-        self.wait_idle()?;
-        let (mipmapped, charge) = self.arrays.mipmapped.take(word)?;
-        let graphs = &mut self.graphs;
-        self.arrays.arrays.retain_named(|name, (array, _)| {
+        let (mipmapped, charge) = self.mipmapped.take(request.mipmapped.to_word())?;
+        self.arrays.retain_named(|name, (array, _)| {
             let goes = array.is_level_of(&mipmapped);
             if goes {
-                graphs.forget_array(name);
+                is_gone(name);
             }
             !goes
         });
         drop(charge);
-        self.retired.mipmapped(mipmapped);
+        memory.retired.mipmapped(mipmapped);
         Ok(())
     }
 
-    pub(in crate::session) fn array_requirements(
-        &mut self,
+    pub(in crate::session) fn requirements(
+        &self,
         request: ArrayRequirements,
     ) -> Result<MemoryRequirements, CudaError> {
-        let (bytes, alignment_bytes) = self.arrays.array(request.array)?.requirements()?;
+        let (bytes, alignment_bytes) = self.array(request.array)?.requirements()?;
         Ok(MemoryRequirements { bytes, alignment_bytes })
     }
 
     pub(in crate::session) fn mipmapped_requirements(
-        &mut self,
+        &self,
         request: MipmappedRequirements,
     ) -> Result<MemoryRequirements, CudaError> {
-        let (bytes, alignment_bytes) = self.arrays.mipmapped(request.mipmapped)?.requirements()?;
+        let (bytes, alignment_bytes) = self.mipmapped(request.mipmapped)?.requirements()?;
         Ok(MemoryRequirements { bytes, alignment_bytes })
     }
 
     pub(in crate::session) fn create_texture(
         &mut self,
         request: CreateTexture,
+        memory: &Memory,
     ) -> Result<[u64; 1], CudaError> {
-        let shown = self.arrays.shown(&self.memory, &request.resource)?;
+        let shown = self.shown(memory, &request.resource)?;
         let (texture, view) = (&request.texture, request.view.as_ref());
-        let object = ImageObject::texture(&self.share, shown, texture, view)?;
-        self.arrays.keep(object)
+        let object = ImageObject::texture(&memory.share, shown, texture, view)?;
+        self.keep(object)
     }
 
     pub(in crate::session) fn create_surface(
         &mut self,
         request: CreateSurface,
+        memory: &Memory,
     ) -> Result<[u64; 1], CudaError> {
-        let shown = self.arrays.shown(&self.memory, &request.resource)?;
-        let object = ImageObject::surface(&self.share, shown)?;
-        self.arrays.keep(object)
+        let shown = self.shown(memory, &request.resource)?;
+        let object = ImageObject::surface(&memory.share, shown)?;
+        self.keep(object)
     }
 
-    pub(in crate::session) fn destroy_texture(&mut self, request: DestroyTexture) -> CUresult {
-        self.destroy_object((request.texture, false))
+    /// CUDA_ERROR_INVALID_HANDLE if there is no such texture or surface.
+    pub(in crate::session) fn check_object(&self, object: ObjectName) -> CUresult {
+        self.objects.contains_key(&object).then_some(()).ok_or(CudaError::INVALID_HANDLE)
     }
 
-    pub(in crate::session) fn destroy_surface(&mut self, request: DestroySurface) -> CUresult {
-        self.destroy_object((request.surface, true))
+    /// Destroys a texture or surface that no kernel reads by any more.
+    pub(in crate::session) fn destroy_object(&mut self, object: ObjectName) {
+        self.objects.remove(&object);
     }
 
-    /// Kernels that were launched before may still read by the object.
-    fn destroy_object(&mut self, name: (u64, bool)) -> CUresult {
-        if !self.arrays.objects.contains_key(&name) {
-            return Err(CudaError::INVALID_HANDLE);
-        }
-        self.wait_idle()?;
-        self.arrays.objects.remove(&name);
-        Ok(())
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.objects.clear();
+        self.arrays.clear();
+        self.mipmapped.clear();
     }
 }

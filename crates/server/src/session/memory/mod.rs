@@ -15,23 +15,30 @@ mod virtual_memory;
 pub use virtual_memory::MEMORIES_MAX;
 
 use peer_windows::PeerWindow;
+use retired::Retired;
 use virtual_memory::VirtualMemory;
 
 use crate::account::{Account, Charge};
+use crate::common::Common;
 use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
     Share, Stream, new_chunk, old_chunk,
 };
+use crate::session::Link;
 use crate::session::memory::ranges::{Backing, Ranges};
-use crate::window::{Window, Windows};
+use crate::window::{Lease, Window};
 use channel::memfd::{self, Mapping};
-use channel::message;
+use channel::message::{self, Message};
 use channel::region::{REGION_BYTES, Region};
-use channel::request::HostReference;
+use channel::request::{
+    AdoptChunk, AllocationRetry, ChunkCreate, HostMap, HostReference, HostUnmap, MemoryInfo,
+    MemoryInfoReply,
+};
+use channel::socket::SeqPacket;
 use cuda_api::{CUdevice, CUresult, CudaError};
 use ptx::managed::Managed;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -62,7 +69,14 @@ pub struct HostPiece {
 
 /// The client's memory. Fields are dropped in their order: what lies in a window goes before it.
 pub struct Memory {
+    pub(in crate::session) retired: Retired,
+    /// The session's own stream, for clearing memory, where the provider has tenants. Elsewhere
+    /// there are no streams but those of programs, because all share the device's queues.
+    internal: Option<Stream>,
     pub(in crate::session) share: Rc<Share>,
+    link: Arc<Link>,
+    common: Arc<Common>,
+    socket: Rc<SeqPacket>,
     pub(in crate::session) ranges: Ranges,
     pub(in crate::session) account: Arc<Account>,
     /// What the client has of the server's own memory.
@@ -84,11 +98,12 @@ impl Memory {
     /// Reserves the client's windows in this process and registers the shared region.
     pub fn new(
         share: &Rc<Share>,
-        (account, host_account): (&Arc<Account>, &Arc<Account>),
-        device: Window,
-        host: Window,
+        (link, common): (&Arc<Link>, &Arc<Common>),
+        lease: &Lease,
         region: Region,
+        socket: &Rc<SeqPacket>,
     ) -> Result<Self, CudaError> {
+        let (device, host) = (lease.device(), lease.host());
         let device_window = Reservation::at(share, device.base, device.bytes)?;
         let host_window =
             memfd::Reservation::at(host.base, host.bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
@@ -98,10 +113,15 @@ impl Memory {
         // kept beside the registration and dropped after it.
         let region_registration = unsafe { HostRegistration::new(share, base, REGION_BYTES)? };
         Ok(Self {
+            retired: Retired::new(share),
+            internal: share.is_tenant().then(|| Stream::new(share, 0)).transpose()?,
             share: share.clone(),
+            link: link.clone(),
+            common: common.clone(),
+            socket: socket.clone(),
             ranges: Ranges::default(),
-            account: account.clone(),
-            host_account: host_account.clone(),
+            account: link.limits.memory.clone(),
+            host_account: link.limits.host.clone(),
             chunks: BTreeMap::new(),
             peer_windows: Vec::new(),
             virtual_memory: VirtualMemory::new(),
@@ -119,52 +139,91 @@ impl Memory {
         self.chunks.get(&address).map(|(chunk, _)| chunk).ok_or(CudaError::INVALID_VALUE)
     }
 
-    /// Makes a chunk at an address of the client's choice, and clears it in that stream, else in the
-    /// provider's default stream. Returns the fd that stands for it.
-    pub fn create_chunk(
+    /// Sends the client the file that stands for memory, at that place in its window.
+    fn send_file(&self, offset: u64, file: &OwnedFd) -> CUresult {
+        let sent = self.socket.send(&Message::ChunkFd(offset), &[file.as_fd()]);
+        sent.map_err(|_| CudaError::MPS_RPC_FAILURE)
+    }
+
+    /// Makes what needs device memory: once more without the client's retired arrays if there is none.
+    fn with_room<T>(
         &mut self,
-        address: u64,
-        bytes: u64,
-        stream: Option<&Stream>,
-    ) -> Result<OwnedFd, CudaError> {
+        mut make: impl FnMut(&mut Self) -> Result<T, CudaError>,
+    ) -> Result<T, CudaError> {
+        match make(self) {
+            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => make(self),
+            made => made,
+        }
+    }
+
+    /// What the client can have of the device's memory.
+    pub fn info(&self, request: MemoryInfo) -> Result<MemoryInfoReply, CudaError> {
+        check_device(request.device)?;
+        let (free_bytes, total_bytes) = self.share.device().memory_info()?;
+        // A limit leaves the device its size, as under NVIDIA's MPS: what is free is less.
+        Ok(MemoryInfoReply { free_bytes: self.account.free(free_bytes), total_bytes })
+    }
+
+    /// A client has made an allocation a second time.
+    pub fn note_retry(&self, _: AllocationRetry) -> CUresult {
+        self.account.retries();
+        Ok(())
+    }
+
+    /// Makes a chunk and sends the client the file that stands for it.
+    pub fn create_chunk(&mut self, request: ChunkCreate) -> CUresult {
+        check_device(request.device)?;
+        let (address, bytes) = (request.address.0, request.bytes);
+        let file = match self.new_chunk(address, bytes) {
+            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
+                self.account.retries();
+                self.new_chunk(address, bytes)?
+            }
+            file => file?,
+        };
+        let sent = self.send_file(address - self.device_window.0.base, &file);
+        if sent.is_err() {
+            self.release_chunk(address)?;
+        }
+        sent
+    }
+
+    /// Makes a chunk at an address of the client's choice, and clears it. Returns the fd that stands
+    /// for it.
+    fn new_chunk(&mut self, address: u64, bytes: u64) -> Result<OwnedFd, CudaError> {
         if !self.device_window.0.contains(address, bytes) {
             return Err(CudaError::INVALID_VALUE);
         }
         self.check_chunk(address, bytes)?;
         let charge = self.account.charge_new(bytes)?;
-        self.put_chunk(address, bytes, Some(charge), |share, account| {
+        self.put_chunk(address, bytes, Some(charge), |share, account, stream| {
             account.with_room(|| new_chunk(share, address, bytes, stream))
         })
     }
 
     /// Takes in a chunk that an earlier server made for the client: the fd stands for it. What is
     /// in it stays.
-    pub fn adopt_chunk(
-        &mut self,
-        windows: &Windows,
-        address: u64,
-        bytes: u64,
-        fd: &OwnedFd,
-    ) -> CUresult {
+    pub fn adopt_chunk(&mut self, request: AdoptChunk, fd: &OwnedFd) -> CUresult {
+        check_device(request.device)?;
         let peers = self.peer_windows.len();
-        let adopted = self.adopt(windows, address, bytes, fd);
+        let adopted = self.adopt(request.address.0, request.bytes, fd);
         if adopted.is_err() {
             self.forget_peers_since(peers);
         }
         adopted
     }
 
-    fn adopt(&mut self, windows: &Windows, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
+    fn adopt(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
         let charge = match self.device_window.0.contains(address, bytes) {
             true => Some(self.account.charge(bytes)?),
             // Memory of another device.
             false => {
-                self.reserve_peer(windows, address, bytes)?;
+                self.reserve_peer(address, bytes)?;
                 None
             }
         };
         self.check_chunk(address, bytes)?;
-        self.put_chunk(address, bytes, charge, |share, _| {
+        self.put_chunk(address, bytes, charge, |share, _, _| {
             old_chunk(share, address, bytes, fd).map(|chunk| (chunk, ()))
         })
     }
@@ -175,10 +234,14 @@ impl Memory {
         address: u64,
         bytes: u64,
         charge: Option<Charge>,
-        make: impl FnOnce(&Rc<Share>, &Account) -> Result<(DeviceMapping, R), CudaError>,
+        make: impl FnOnce(
+            &Rc<Share>,
+            &Account,
+            Option<&Stream>,
+        ) -> Result<(DeviceMapping, R), CudaError>,
     ) -> Result<R, CudaError> {
         self.ranges.add(address, bytes, Backing::Chunk)?;
-        match make(&self.share, &self.account) {
+        match make(&self.share, &self.account, self.internal.as_ref()) {
             Ok((chunk, made)) => {
                 self.chunks.insert(address, (chunk, charge));
                 Ok(made)
@@ -206,37 +269,27 @@ impl Memory {
     pub fn release_chunk(&mut self, address: u64) -> CUresult {
         self.chunks.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         self.ranges.remove(address, Backing::Chunk);
+        self.common.shared.forget_memory(self.link.identity.id, address);
         Ok(())
     }
 
     /// Maps a client's file at the client's address and registers it with the provider.
-    pub fn map_host(
-        &mut self,
-        windows: &Windows,
-        address: u64,
-        bytes: u64,
-        fd: &OwnedFd,
-    ) -> CUresult {
+    pub fn map_host(&mut self, request: HostMap, fd: &OwnedFd) -> CUresult {
+        self.retired.vacate(request.address, request.bytes)?;
         let peers = self.peer_windows.len();
-        let mapped = self.map_host_at(windows, address, bytes, fd);
+        let mapped = self.map_host_at(request.address, request.bytes, fd);
         if mapped.is_err() {
             self.forget_peers_since(peers);
         }
         mapped
     }
 
-    fn map_host_at(
-        &mut self,
-        windows: &Windows,
-        address: u64,
-        bytes: u64,
-        fd: &OwnedFd,
-    ) -> CUresult {
+    fn map_host_at(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
         let window = match self.host_window.contains(address, bytes) {
             true if end > self.managed.part().address => return Err(CudaError::INVALID_VALUE),
             true => Arc::clone(&self.host_window),
-            false => self.peer_host_window(windows, address, bytes)?,
+            false => self.peer_host_window(address, bytes)?,
         };
         if self.host.len() >= HOST_PIECES_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
@@ -277,11 +330,13 @@ impl Memory {
         self.ranges.remove(variables.address(), Backing::Host);
     }
 
-    /// Takes the piece of host memory at that address away, with its length.
-    pub fn unmap_host(&mut self, address: u64) -> Result<(u64, HostPiece), CudaError> {
-        let piece = self.host.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+    /// Takes the piece of host memory at that address away.
+    pub fn unmap_host(&mut self, request: HostUnmap) -> CUresult {
+        let address = request.address;
+        let (bytes, piece) = self.host.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         self.ranges.remove(address, Backing::Host);
-        Ok(piece)
+        self.retired.host(address, bytes, piece);
+        Ok(())
     }
 
     /// Lets the client use a global of one of its modules. False if it can already.
@@ -336,11 +391,6 @@ impl Memory {
                 Ok(unsafe { CheckedRange::new_unchecked(address.addr() as u64, bytes) })
             }
         }
-    }
-
-    /// Where in the device window an address of it is.
-    pub fn window_offset(&self, address: u64) -> u64 {
-        address - self.device_window.0.base
     }
 
     /// The completion word of a stream's slot, as the device sees it.

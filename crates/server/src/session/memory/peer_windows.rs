@@ -7,7 +7,7 @@
 
 use super::Memory;
 use crate::device::Reservation;
-use crate::window::{Lease, Windows};
+use crate::window::Lease;
 use channel::memfd;
 use channel::message::{self, DEVICES_MAX};
 use cuda_api::CudaError;
@@ -30,11 +30,10 @@ impl Memory {
     /// CUDA_ERROR_INVALID_VALUE if it is in no window, or in another client's.
     pub(in crate::session) fn reserve_peer(
         &mut self,
-        windows: &Windows,
         address: u64,
         bytes: u64,
     ) -> Result<(), CudaError> {
-        let window = self.peer_window(windows, address)?;
+        let window = self.peer_window(address)?;
         match window.lease.device().contains(address, bytes) {
             true => Ok(()),
             false => Err(CudaError::INVALID_VALUE),
@@ -45,11 +44,10 @@ impl Memory {
     /// that server places managed variables.
     pub(in crate::session) fn peer_host_window(
         &mut self,
-        windows: &Windows,
         address: u64,
         bytes: u64,
     ) -> Result<Arc<memfd::Reservation>, CudaError> {
-        let window = self.peer_window(windows, address)?;
+        let window = self.peer_window(address)?;
         let whole = window.lease.host();
         let managed = message::Window { address: whole.base, bytes: whole.bytes }.managed();
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
@@ -59,7 +57,7 @@ impl Memory {
         }
     }
 
-    fn peer_window(&mut self, windows: &Windows, address: u64) -> Result<&PeerWindow, CudaError> {
+    fn peer_window(&mut self, address: u64) -> Result<&PeerWindow, CudaError> {
         let has = |peer: &PeerWindow| {
             peer.lease.device().contains(address, 1) || peer.lease.host().contains(address, 1)
         };
@@ -71,7 +69,7 @@ impl Memory {
         }
         // The session that has them may wait until no session submits anything, to end.
         self.share.in_flight().end_submitting();
-        let lease = windows.take_at(address).ok_or(CudaError::INVALID_VALUE)?;
+        let lease = self.common.windows.take_at(address).ok_or(CudaError::INVALID_VALUE)?;
         let (device, host) = (lease.device(), lease.host());
         let peer = PeerWindow {
             _device: Reservation::at(&self.share, device.base, device.bytes)?,

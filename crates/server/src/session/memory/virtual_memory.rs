@@ -7,21 +7,18 @@
 use super::{CHUNK_GRANULARITY_BYTES, Memory, check_device};
 use crate::account::Charge;
 use crate::device::{DeviceMapping, Physical};
-use crate::session::Session;
 use crate::session::handles::Table;
 use crate::session::memory::ranges::Backing;
 use crate::session::memory::reserved::Reserved;
-use crate::window::Arena;
-use channel::message::Message;
 use channel::request::{
     AddressesReserved, CreateMemory, FreeAddresses, ImportMemory, MapMemory, ReleaseMemory,
-    ReserveAddresses, SetAccess, UnmapMemory,
+    ReserveAddresses,
 };
 use cuda_api::constants::vmm;
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// Most pieces of physical memory of a client, and most mappings: as many as chunks, for the same
@@ -86,23 +83,32 @@ fn check_whole(values: &[u64]) -> CUresult {
 }
 
 impl Memory {
-    fn reserve(
+    pub(in crate::session) fn reserve_addresses(
         &mut self,
-        arena: &Arena,
-        wanted: u64,
-        bytes: u64,
-        alignment: u64,
-    ) -> Result<u64, CudaError> {
+        request: ReserveAddresses,
+    ) -> Result<AddressesReserved, CudaError> {
+        let address = self.reserve(request);
+        if let Some(refused) = self.virtual_memory.reserved.take_refusal() {
+            let end =
+                if address.is_ok() { "another place was found" } else { "no place was found" };
+            self.common.log.line(format!("Client {}: {refused}; {end}", self.link.name()));
+        }
+        Ok(AddressesReserved { address: CUdeviceptr(address?) })
+    }
+
+    fn reserve(&mut self, request: ReserveAddresses) -> Result<u64, CudaError> {
+        let ReserveAddresses { wanted, bytes, alignment } = request;
         check_whole(&[bytes])?;
         let alignment = alignment.max(CHUNK_GRANULARITY_BYTES);
         if bytes == 0 || !alignment.is_power_of_two() {
             return Err(CudaError::INVALID_VALUE);
         }
         let reserved = &mut self.virtual_memory.reserved;
-        reserved.reserve((&self.share, arena), wanted, bytes, alignment)
+        reserved.reserve((&self.share, &self.common.arena), wanted.0, bytes, alignment)
     }
 
-    fn free_addresses(&mut self, address: u64, bytes: u64) -> CUresult {
+    pub(in crate::session) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {
+        let (address, bytes) = (request.address.0, request.bytes);
         let memory = &mut self.virtual_memory;
         let whole = memory.reserved.is_whole(address, bytes);
         // The whole of a reservation, so the end does not wrap.
@@ -111,6 +117,45 @@ impl Memory {
         }
         memory.reserved.release(address);
         Ok(())
+    }
+
+    pub(in crate::session) fn create_memory(&mut self, request: CreateMemory) -> CUresult {
+        check_device(request.device)?;
+        check_whole(&[request.bytes])?;
+        let handle = self.virtual_memory.memories.vacant(request.memory)?;
+        let charge = Rc::new(self.account.charge_new(request.bytes)?);
+        let (share, stream) = (&self.share, self.internal.as_ref());
+        let zeroed = || Physical::zeroed(share, request.bytes, stream);
+        let (physical, file) = self.account.with_room(zeroed)?;
+        self.send_file(0, &file)?;
+        self.virtual_memory.memories.put(handle, (Rc::new(physical), Some(charge)));
+        Ok(())
+    }
+
+    pub(in crate::session) fn import_memory(
+        &mut self,
+        request: ImportMemory,
+        file: &OwnedFd,
+    ) -> CUresult {
+        let handle = self.virtual_memory.memories.vacant(request.memory)?;
+        let physical = Physical::import(&self.share, file)?;
+        self.virtual_memory.memories.put(handle, (Rc::new(physical), None));
+        Ok(())
+    }
+
+    pub(in crate::session) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
+        self.virtual_memory.memories.take(request.memory).map(drop)
+    }
+
+    pub(in crate::session) fn map_memory(&mut self, request: MapMemory) -> CUresult {
+        let (physical, charge) = self.virtual_memory.memories.get(request.memory)?;
+        let (physical, charge) = (physical.clone(), charge.clone());
+        // What was imported may outlive its maker: then it is this client alone who keeps it.
+        let charge = match charge {
+            Some(charge) => charge,
+            None => Rc::new(self.account.charge(request.bytes)?),
+        };
+        self.map((&physical, Some(charge)), request.address.0, request.bytes, request.offset)
     }
 
     /// Maps memory at reserved addresses, without access.
@@ -172,80 +217,5 @@ impl Memory {
             }
         }
         Ok(())
-    }
-}
-
-impl Session {
-    pub(in crate::session) fn reserve_addresses(
-        &mut self,
-        request: ReserveAddresses,
-    ) -> Result<AddressesReserved, CudaError> {
-        let ReserveAddresses { wanted, bytes, alignment } = request;
-        let address = self.memory.reserve(&self.common.arena, wanted.0, bytes, alignment);
-        if let Some(refused) = self.memory.virtual_memory.reserved.take_refusal() {
-            let end =
-                if address.is_ok() { "another place was found" } else { "no place was found" };
-            self.common.log.line(format!("Client {}: {refused}; {end}", self.link.name()));
-        }
-        Ok(AddressesReserved { address: CUdeviceptr(address?) })
-    }
-
-    pub(in crate::session) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {
-        self.memory.free_addresses(request.address.0, request.bytes)
-    }
-
-    pub(in crate::session) fn create_memory(&mut self, request: CreateMemory) -> CUresult {
-        check_device(request.device)?;
-        check_whole(&[request.bytes])?;
-        let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
-        let charge = Rc::new(self.memory.account.charge_new(request.bytes)?);
-        let (share, stream) = (&self.share, self.internal.as_ref());
-        let zeroed = || Physical::zeroed(share, request.bytes, stream);
-        let (physical, file) = self.memory.account.with_room(zeroed)?;
-        self.socket
-            .send(&Message::ChunkFd(0), &[file.as_fd()])
-            .map_err(|_| CudaError::MPS_RPC_FAILURE)?;
-        let entry = (Rc::new(physical), Some(charge));
-        self.memory.virtual_memory.memories.put(handle, entry);
-        Ok(())
-    }
-
-    pub(in crate::session) fn import_memory(
-        &mut self,
-        request: ImportMemory,
-        file: &OwnedFd,
-    ) -> CUresult {
-        let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
-        let physical = Physical::import(&self.share, file)?;
-        self.memory.virtual_memory.memories.put(handle, (Rc::new(physical), None));
-        Ok(())
-    }
-
-    pub(in crate::session) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
-        self.memory.virtual_memory.memories.take(request.memory).map(drop)
-    }
-
-    pub(in crate::session) fn map_memory(&mut self, request: MapMemory) -> CUresult {
-        let (physical, charge) = self.memory.virtual_memory.memories.get(request.memory)?;
-        let (physical, charge) = (physical.clone(), charge.clone());
-        // What was imported may outlive its maker: then it is this client alone who keeps it.
-        let charge = match charge {
-            Some(charge) => charge,
-            None => Rc::new(self.memory.account.charge(request.bytes)?),
-        };
-        let charge = Some(charge);
-        self.memory.map((&physical, charge), request.address.0, request.bytes, request.offset)
-    }
-
-    pub(in crate::session) fn unmap_memory(&mut self, request: UnmapMemory) -> CUresult {
-        self.wait_idle()?;
-        self.memory.unmap(request.address.0, request.bytes)
-    }
-
-    pub(in crate::session) fn set_access(&mut self, request: SetAccess) -> CUresult {
-        if request.access != vmm::ACCESS_READ_WRITE {
-            self.wait_idle()?;
-        }
-        self.memory.set_access(request.address.0, request.bytes, request.access)
     }
 }

@@ -1,101 +1,71 @@
 //! Loading modules: from an image, or from code that is loaded already.
 
-use crate::account::Charge;
 use crate::device::{BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, Module};
-use crate::session::Session;
+use crate::session::Restored;
+use crate::session::memory::Memory;
 use crate::session::module::code::{
     Code, Placed, Preparation, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace,
 };
 use crate::session::module::image::Image;
-use crate::session::module::table::LoadedModule;
+use crate::session::module::table::{LoadedModule, Modules};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
     CODE_HAS_VARIABLES, KEEPS_VALUES, KNOWN_TO_PRINT, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS,
-    ModuleLoaded, NO_CODE, PLACES_VARIABLES, Request,
+    ModuleLoaded, NO_CODE, PLACES_VARIABLES,
 };
-use channel::ring::Record;
-use cuda_api::CudaError;
+use channel::socket::SeqPacket;
 use cuda_api::extension::variable_place;
+use cuda_api::{CUresult, CudaError};
 use ptx::module_state::State;
 use std::os::fd::{AsFd, OwnedFd};
 
-impl Session {
-    /// Loads a module. Logs come back with an error too.
-    pub(in crate::session) fn load_module(&mut self, record: &Record) {
-        // Sessions that load the same code wait for one of them, which may wait until no session
-        // submits anything.
-        self.share.in_flight().end_submitting();
-        let file = self.receive_file(LoadModule::OPCODE);
-        self.link.set_in_call(true);
-        let request = record.decode::<LoadModule>().map_err(|_| CudaError::INVALID_VALUE);
-        let (result, loaded) = match (self.sticky, request, file) {
-            (Some(error), ..) | (None, Err(error), _) | (None, _, Err(error)) => {
-                (Err(error), ModuleLoaded::default())
-            }
-            (None, Ok(request), Ok(file)) => self.load(&request, &file),
-        };
-        match result {
-            Ok(()) => self.reply(Ok(()), &loaded),
-            Err(error) => {
-                let error = self.note(error);
-                if self.answers(error) {
-                    self.reply(Err(error), &loaded);
-                }
-            }
-        }
-        self.link.set_in_call(false);
-    }
+/// What loading takes of a session.
+pub(in crate::session) struct Loading<'a> {
+    pub modules: &'a mut Modules,
+    pub memory: &'a mut Memory,
+    pub socket: &'a SeqPacket,
+    pub restored: Option<&'a mut Restored>,
+    /// What kernels print reaches the client.
+    pub can_print: bool,
+}
 
-    fn load(
+impl Loading<'_> {
+    /// Loads what has to be read. Logs come back with an error too.
+    pub fn load(
         &mut self,
         request: &LoadModule,
         file: &OwnedFd,
-    ) -> (Result<(), CudaError>, ModuleLoaded) {
-        let mut loaded = ModuleLoaded::default();
+        loaded: &mut ModuleLoaded,
+    ) -> CUresult {
         let word = request.module.0 as u64;
-        if let Some(result) = self.take_known(request, &mut loaded) {
-            return (result, loaded);
+        let (image, bytes, options) = read_image(request, file)?;
+        let place = self.place_of(request)?;
+        let Modules { share, common, link, .. } = &*self.modules;
+        let (share, common, link) = (share.clone(), common.clone(), link.clone());
+        let original = (!share.is_tenant()).then(|| CodeKey::of(&bytes, &options));
+        if let Some(result) = original.and_then(|key| self.take_loaded(request, &key, loaded)) {
+            return result;
         }
-        let charged = self.modules.vacant(word).and_then(|()| self.charge_image(request));
-        // A wait for room has begun it again.
-        self.share.in_flight().end_submitting();
-        let checked =
-            charged.and_then(|charge| read_image(request, file).map(|checked| (charge, checked)));
-        let (_charge, (image, bytes, options)) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return (Err(error), loaded),
-        };
-        let place = match self.place_of(request) {
-            Ok(place) => place,
-            Err(error) => return (Err(error), loaded),
-        };
-        let original = (!self.share.is_tenant()).then(|| CodeKey::of(&bytes, &options));
-        if let Some(result) = original.and_then(|key| self.take_loaded(request, &key, &mut loaded))
-        {
-            return (result, loaded);
-        }
-        let (log, link) = (&self.common.log, &self.link);
         let stay_away = |why: &str| {
             let client = link.name();
-            log.line(format!("Client {client} has managed variables that stay away: {why}"));
+            common.log.line(format!("Client {client} has managed variables that stay away: {why}"));
         };
         let mut preparation = Preparation {
-            share: &self.share,
-            memory: &mut self.memory,
-            compiled: &mut self.compiled,
+            share: &share,
+            memory: self.memory,
+            compiled: &mut self.modules.compiled,
             stay_away: &stay_away,
         };
-        let prepared = preparation.prepare((image, bytes), place, options.is_empty());
+        let prepared = preparation.prepare((image, bytes), place, options.is_empty())?;
         let Code { image, may_print: prints, placed, state, is_changed } = match prepared {
-            Ok(Prepared::Code(code)) => code,
-            Ok(Prepared::NeedsPlace(bytes)) => {
+            Prepared::Code(code) => code,
+            Prepared::NeedsPlace(bytes) => {
                 loaded.variables_bytes = bytes;
-                return (Ok(()), loaded);
+                return Ok(());
             }
-            Err(error) => return (Err(error), loaded),
         };
-        let may_print = self.can_fetch_printed() && prints;
+        let may_print = self.can_print && prints;
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
@@ -104,7 +74,7 @@ impl Session {
             _ => CodeKey::of(image, &options),
         };
         let image_bytes = ptx::module_state::variable_bytes(&image);
-        let before = self.share.mapped_bytes();
+        let before = share.mapped_bytes();
         let logs = log_bytes(request);
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
@@ -113,8 +83,8 @@ impl Session {
                 if placed.is_empty() {
                     loaded.code = key.words();
                 }
-                self.common.warm.loading(key, &image, &options, None);
-                let (module, log) = Module::load_shared(&self.share, key, image, &options, logs);
+                common.warm.loading(key, &image, &options, None);
+                let (module, log) = Module::load_shared(&share, key, image, &options, logs);
                 if let Ok(module) = &module {
                     module.keep_may_print(prints);
                 }
@@ -122,10 +92,10 @@ impl Session {
             }
             State::Variables(variables) => {
                 let key = key_of(&image);
-                let warm = &self.common.warm;
+                let warm = &common.warm;
                 let copy = warm.is_new(&key, &image).then(|| image.clone());
                 let (module, log) =
-                    Module::load_recycled(&self.share, key, image, &options, logs, variables);
+                    Module::load_recycled(&share, key, image, &options, logs, variables);
                 // Not if its variables cannot get their first values again.
                 if module.as_ref().is_ok_and(|module| module.key().is_some()) {
                     if placed.is_empty() {
@@ -139,15 +109,15 @@ impl Session {
                 }
                 (module, log)
             }
-            State::Unknown => Module::load(&self.share, image, &options, logs),
+            State::Unknown => Module::load(&share, image, &options, logs),
         };
         (loaded.info_log, loaded.error_log) = (info, error);
-        if self.share.is_tenant() && place.is_some() {
-            let needed = self.share.place_variables((0, 0), variable_place::NONE);
+        if share.is_tenant() && place.is_some() {
+            let needed = share.place_variables((0, 0), variable_place::NONE);
             loaded.variables_bytes = needed.unwrap_or(0);
             if module.is_err() && loaded.variables_bytes > 0 {
                 self.memory.take_managed();
-                return (Ok(()), loaded);
+                return Ok(());
             }
         }
         if let (Some(restored), Ok(module)) = (&mut self.restored, &module) {
@@ -155,20 +125,16 @@ impl Session {
         }
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
-        let kept = module.and_then(|module| {
-            let charge =
-                self.memory.account.charge(self.share.variable_bytes(before, image_bytes))?;
-            let globals = Vec::new();
-            let module =
-                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
-            self.keep_module(word, module, &mut loaded)
-        });
-        (kept, loaded)
+        let module = module?;
+        let charge = self.memory.account.charge(share.variable_bytes(before, image_bytes))?;
+        let globals = Vec::new();
+        let module = LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
+        self.keep_module(word, module, loaded)
     }
 
     /// Takes code that is loaded by the key that a client got from another server. `None`: the image has
     /// to be read.
-    fn take_known(
+    pub fn take_known(
         &mut self,
         request: &LoadModule,
         loaded: &mut ModuleLoaded,
@@ -180,10 +146,10 @@ impl Session {
             return None;
         }
         let key = CodeKey::of_words(request.code);
-        let (module, charged_bytes) = match Module::find_shared(&self.share, &key) {
+        let (module, charged_bytes) = match Module::find_shared(&self.modules.share, &key) {
             Some(module) => (Ok(module), 0),
             None => {
-                let found = Module::find_recycled(&self.share, &key)?;
+                let found = Module::find_recycled(&self.modules.share, &key)?;
                 loaded.flags |= CODE_HAS_VARIABLES;
                 found
             }
@@ -202,7 +168,7 @@ impl Session {
         key: &CodeKey,
         loaded: &mut ModuleLoaded,
     ) -> Option<Result<(), CudaError>> {
-        let module = Module::find_known(&self.share, key)?;
+        let module = Module::find_known(&self.modules.share, key)?;
         // Not known of what was loaded ahead.
         let prints = module.kept_may_print()?;
         let log = module.log(log_bytes(request));
@@ -219,12 +185,12 @@ impl Session {
         (prints, charged_bytes): (bool, u64),
         loaded: &mut ModuleLoaded,
     ) -> Result<(), CudaError> {
-        self.common.warm.again(&key);
+        self.modules.common.warm.again(&key);
         if let Some(restored) = &mut self.restored {
             restored.has_module(false, &State::None);
         }
         loaded.code = key.words();
-        let may_print = self.can_fetch_printed() && prints;
+        let may_print = self.can_print && prints;
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
@@ -232,24 +198,6 @@ impl Session {
         let (globals, placed, managed) = (Vec::new(), Placed::new(), None);
         let module = LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
         self.keep_module(word, module, loaded)
-    }
-
-    /// Charges what is held for an image while it is loaded; waits while others hold all there is
-    /// room for. CUDA_ERROR_OUT_OF_MEMORY for one that finds no room even alone.
-    fn charge_image(&mut self, request: &LoadModule) -> Result<Charge, CudaError> {
-        if request.image_bytes > IMAGE_BYTES_MAX {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let images = self.common.images.clone();
-        if !images.could_hold(request.image_bytes) {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
-        let mut charge = None;
-        self.wait_until(|_| {
-            charge = images.charge(request.image_bytes).ok();
-            Ok(charge.is_some())
-        })?;
-        charge.ok_or(CudaError::OUT_OF_MEMORY)
     }
 
     /// Where the client wants variables; `None` if it leaves that to the provider.

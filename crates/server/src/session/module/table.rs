@@ -1,13 +1,21 @@
 //! A client's modules and functions.
 
 use crate::account::Charge;
-use crate::device::{Function, ManagedVariables, Module};
-use crate::meter::KernelMeter;
+use crate::common::Common;
+use crate::device::{Function, ManagedVariables, Module, Share};
+use crate::meter::{KernelCounters, KernelMeter};
+use crate::session::Link;
 use crate::session::handles::Table;
+use crate::session::memory::Memory;
 use crate::session::module::code::Placed;
-use cuda_api::CudaError;
+use channel::request::{
+    FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo, ListFunctions, NAMES_BYTES_MAX,
+};
 use cuda_api::handle::HandleKind;
+use cuda_api::{CUdeviceptr, CUresult, CudaError, Word};
 use std::ffi::{CStr, CString};
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Most modules of a client. Programs have up to some thousands: cuFFT makes one a kernel.
 pub const MODULES_MAX: usize = channel::limits::MODULES_MAX as usize;
@@ -51,14 +59,27 @@ pub struct LoadedFunction {
 pub struct Modules {
     functions: Table<LoadedFunction>,
     modules: Table<LoadedModule>,
+    /// A text that was compiled to see how much room its variables need, and its cubin.
+    pub(in crate::session) compiled: Option<(Vec<u8>, Vec<u8>)>,
+    pub(in crate::session) share: Rc<Share>,
+    pub(in crate::session) link: Arc<Link>,
+    pub(in crate::session) common: Arc<Common>,
 }
 
 impl Modules {
     /// No modules.
-    pub fn new() -> Self {
+    pub(in crate::session) fn new(
+        share: &Rc<Share>,
+        link: &Arc<Link>,
+        common: &Arc<Common>,
+    ) -> Self {
         Self {
             functions: Table::new(HandleKind::Function, FUNCTIONS_MAX),
             modules: Table::new(HandleKind::Module, MODULES_MAX),
+            compiled: None,
+            share: share.clone(),
+            link: link.clone(),
+            common: common.clone(),
         }
     }
 
@@ -79,42 +100,100 @@ impl Modules {
         self.modules.get_mut(word)
     }
 
-    /// The function of a handle, to change it.
-    pub fn function_mut(&mut self, word: u64) -> Result<&mut Function, CudaError> {
-        self.functions.get_mut(word).map(|loaded| &mut loaded.function)
-    }
-
-    /// Takes a module out, with its functions. None of them may be in use.
-    pub fn remove(&mut self, word: u64) -> Result<LoadedModule, CudaError> {
+    /// Unloads a module with its functions. None of them may be in use.
+    pub fn unload(&mut self, word: u64, memory: &mut Memory) -> CUresult {
         self.modules.get(word)?;
         self.functions.retain(|function| function.module != word);
-        self.modules.take(word)
+        let LoadedModule { module, globals, managed, .. } = self.modules.take(word)?;
+        for address in globals {
+            memory.remove_global(address);
+        }
+        if let Some(managed) = &managed {
+            memory.remove_managed(managed);
+        }
+        memory.retired.module(module, managed);
+        Ok(())
     }
 
-    /// Keeps a function under a handle; the same one again changes nothing.
-    pub fn add_function(
+    /// Keeps a function under a handle of the client's.
+    pub fn get_function(&mut self, request: GetFunction<'_>) -> Result<FunctionInfo, CudaError> {
+        let module = request.module.0 as u64;
+        let name = symbol(request.name)?;
+        let LoadedModule { module: loaded, may_print, .. } = self.modules.get(module)?;
+        let function = loaded.function(&name)?;
+        if let Some(key) = loaded.key() {
+            self.common.warm.uses(key, &name);
+        }
+        let info = FunctionInfo {
+            attributes: *function.attributes(),
+            parameters: function.parameters().to_vec(),
+        };
+        let new = |name: &CStr| KernelCounters::new(name, function.attributes());
+        let meter = KernelMeter::new(self.link.counters.kernel(&name, new));
+        let handle = self.functions.vacant(request.function.0 as u64)?;
+        let (may_print, wants_all_sms, launches) = (*may_print, false, 0);
+        let function =
+            LoadedFunction { function, may_print, wants_all_sms, meter, launches, name, module };
+        self.functions.put(handle, function);
+        Ok(info)
+    }
+
+    /// cuFuncSetAttribute's words: function, attribute, value.
+    pub fn set_attribute(&mut self, words: &[u64]) -> CUresult {
+        let &[function, attribute, value] = words else { return Err(CudaError::INVALID_VALUE) };
+        let attribute = u32::try_from(attribute).map_err(|_| CudaError::INVALID_VALUE)?;
+        let value = i32::from_word(value).ok_or(CudaError::INVALID_VALUE)?;
+        let calls = self.share.device().calls();
+        self.functions.get_mut(function)?.function.set_attribute(calls, attribute, value)
+    }
+
+    /// cuFuncSetCacheConfig's words: function, preference.
+    pub fn set_cache(&self, words: &[u64]) -> CUresult {
+        let &[function, preferred] = words else { return Err(CudaError::INVALID_VALUE) };
+        let preferred = u32::try_from(preferred).map_err(|_| CudaError::INVALID_VALUE)?;
+        self.function(function)?.set_cache(self.share.device().calls(), preferred)
+    }
+
+    /// The names of a module's functions from one of them on, as many as fit into an answer.
+    pub fn list_functions(&mut self, r: ListFunctions) -> Result<FunctionNames, CudaError> {
+        let all = self.module(r.module.0 as u64)?.module.function_names()?;
+        let total = u32::try_from(all.len()).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let mut names = Vec::new();
+        for name in all.iter().skip(r.first as usize) {
+            let name = name.as_bytes_with_nul();
+            if names.len() + name.len() > NAMES_BYTES_MAX {
+                break;
+            }
+            names.extend_from_slice(name);
+        }
+        Ok(FunctionNames { total, names })
+    }
+
+    /// Lets the client use a global of a module.
+    pub fn get_global(
         &mut self,
-        word: u64,
-        module: u64,
-        name: CString,
-        function: Function,
-        meter: KernelMeter,
-    ) -> Result<(), CudaError> {
-        let may_print = self.modules.get(module)?.may_print;
-        let handle = self.functions.vacant(word)?;
-        self.functions.put(
-            handle,
-            LoadedFunction {
-                function,
-                may_print,
-                wants_all_sms: false,
-                meter,
-                launches: 0,
-                name,
-                module,
-            },
-        );
-        Ok(())
+        request: GetGlobal<'_>,
+        memory: &mut Memory,
+    ) -> Result<GlobalInfo, CudaError> {
+        let name = symbol(request.name)?;
+        let loaded = self.modules.get_mut(request.module.0 as u64)?;
+        let placed = name.to_str().ok().and_then(|name| loaded.placed.get(name));
+        let (address, bytes) = placed.copied().map_or_else(|| loaded.module.global(&name), Ok)?;
+        let shared = loaded.managed.as_ref().is_some_and(|m| m.contains(address, bytes));
+        if !shared && loaded.module.is_managed(address) {
+            let (name, client) = (name.to_string_lossy(), self.link.name());
+            let why = "the device's driver keeps it where only this process reaches it";
+            let log = &self.common.log;
+            log.line(format!("Client {client} has no managed variable {name}: {why}"));
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        if request.managed && !shared {
+            return Err(CudaError::NOT_FOUND);
+        }
+        if memory.add_global(address, bytes)? {
+            loaded.globals.push(address);
+        }
+        Ok(GlobalInfo { address: CUdeviceptr(address), bytes })
     }
 
     /// The function of a handle.
@@ -159,4 +238,9 @@ impl Modules {
         self.functions.clear();
         self.modules.clear();
     }
+}
+
+/// A name as a C string; there is no symbol with a NUL in its name.
+fn symbol(name: &[u8]) -> Result<CString, CudaError> {
+    CString::new(name).map_err(|_| CudaError::NOT_FOUND)
 }

@@ -9,13 +9,14 @@
 //! Invariant: a record whose stream has others here, or that comes behind others by these rules, is never carried
 //! out before them.
 
-use crate::session::policy::admission::Deferral;
+use crate::scheduling::Answer;
 use channel::request::{
     Copy3D, DestroyStream, DeviceToHost, Fence, GraphLaunch, HostFunc, HostToDevice, LaunchKernel,
     Notify, RecordEvent, RequestName, WaitEvent,
 };
 use channel::ring::Record;
 use cuda_api::number;
+use scheduling::Hold;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -25,6 +26,15 @@ const BYTES_MAX: usize = 64 << 20;
 const RECORD_BYTES: usize = 128;
 /// Records whose room is kept for the next ones.
 const SPARE_MAX: usize = 64;
+
+/// Why a record does not go now.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::session) enum Deferral {
+    /// Its stream, or the client, has as much in flight as may be.
+    Room,
+    /// The gate that all sessions share holds it.
+    Gate(Hold, Answer),
+}
 
 /// How a stream is ordered with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,25 +1,24 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
-use crate::device::{CheckedRange, Event, LaunchShape};
+use crate::device::{CheckedRange, LaunchShape};
 use crate::meter::{Direction, Shape, Subject};
-use crate::session::Session;
-use crate::session::module::table::{LoadedFunction, LoadedModule};
-use crate::session::policy::admission::Deferral;
+use crate::session::memory::Memory;
+use crate::session::memory::arrays::Arrays;
+use crate::session::module::table::LoadedFunction;
+use crate::session::stream::callbacks::Callbacks;
 use crate::session::stream::code_in_flight::Code;
 use crate::session::stream::copies;
+use crate::session::stream::events::Events;
+use crate::session::stream::pending::Deferral;
 use crate::session::stream::slot::Slot;
+use crate::session::stream::submission::Submission;
 use crate::session::stream::table::{Presence, Streams, Work};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
-use cuda_api::constants::event_flags;
 use cuda_api::{CUresult, CUstream, CudaError};
 use scheduling::Predicted;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Flags of an event that a client may ask for. One that other clients open too is nothing special
-/// to the provider: they are all in one process.
-const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
 
 /// How a launch's request wants it, but for its priority. CUDA_ERROR_INVALID_VALUE for unknown flags.
 pub(in crate::session) fn launch_shape(
@@ -77,7 +76,8 @@ pub(in crate::session) fn subject_of_copy(
     Subject { entry, name: None }
 }
 
-impl Session {
+impl Submission {
+    #[inline]
     pub(in crate::session) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let LaunchKernel { grid, block, shared_bytes, flags, .. } = request;
         let shape = LaunchShape {
@@ -115,8 +115,8 @@ impl Session {
     ) -> CUresult {
         let LoadedFunction { function, may_print, meter, launches, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
-        if *may_print && !self.printing {
-            self.printing = self.common.printed.begin(self.link.identity.id, || self.link.name());
+        if *may_print {
+            self.printing.begin();
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let is_counting = self.meter.is_counting();
@@ -152,14 +152,10 @@ impl Session {
     /// Waits until another operation may be submitted to a stream.
     #[inline]
     pub(in crate::session) fn wait_for_room(&mut self, stream: u64) -> CUresult {
-        if self.work.has_room(self.streams.queued_in(stream)) {
-            Ok(())
-        } else {
-            self.wait_at_gate(stream)
-        }
+        if self.has_room(stream) { Ok(()) } else { self.wait_at_gate(stream) }
     }
 
-    /// As [`Session::wait_for_room`], before an operation that is no launch.
+    /// As [`Submission::wait_for_room`], before an operation that is no launch.
     pub(in crate::session) fn wait_for_step(&mut self, stream: u64) -> CUresult {
         if let Some(slot) = self.streams.slot_mut(stream) {
             self.work.mark_step(slot);
@@ -173,23 +169,31 @@ impl Session {
             return self.defer(Deferral::Room);
         }
         let since = Instant::now();
-        let waited = self.wait_until(|session| {
-            session.work.make_room(&mut session.streams)?;
-            Ok(session.work.has_room(session.streams.queued_in(stream)))
+        let waited = self.wait_until(|submission| {
+            submission.make_room()?;
+            Ok(submission.has_room(stream))
         });
         self.link.counters.was_paused(since);
         waited
     }
 
-    pub(in crate::session) fn copy_in(&mut self, request: HostToDevice) -> CUresult {
-        let to = self.memory.device_range(request.destination.0, request.bytes)?;
-        let from = self.memory.host_range(request.source, request.bytes)?;
+    pub(in crate::session) fn copy_in(
+        &mut self,
+        request: HostToDevice,
+        memory: &Memory,
+    ) -> CUresult {
+        let to = memory.device_range(request.destination.0, request.bytes)?;
+        let from = memory.host_range(request.source, request.bytes)?;
         self.copy(request.stream, (to, from), Direction::In)
     }
 
-    pub(in crate::session) fn copy_out(&mut self, request: DeviceToHost) -> CUresult {
-        let to = self.memory.host_range(request.destination, request.bytes)?;
-        let from = self.memory.device_range(request.source.0, request.bytes)?;
+    pub(in crate::session) fn copy_out(
+        &mut self,
+        request: DeviceToHost,
+        memory: &Memory,
+    ) -> CUresult {
+        let to = memory.host_range(request.destination, request.bytes)?;
+        let from = memory.device_range(request.source.0, request.bytes)?;
         self.copy(request.stream, (to, from), Direction::Out)
     }
 
@@ -231,7 +235,11 @@ impl Session {
         Ok(())
     }
 
-    pub(in crate::session) fn notify(&mut self, request: Notify) -> CUresult {
+    pub(in crate::session) fn notify(
+        &mut self,
+        request: Notify,
+        callbacks: &Callbacks,
+    ) -> CUresult {
         let stream = request.stream.0 as u64;
         let index = Streams::slot_of(stream)?;
         // The client may wait for the last work of a stream that it has destroyed.
@@ -249,15 +257,20 @@ impl Session {
         if self.share.is_tenant() {
             return Ok(());
         }
-        slot.stream.call_host(self.callbacks.bell(index))
+        slot.stream.call_host(callbacks.bell(index))
     }
 
-    pub(in crate::session) fn host_function(&mut self, request: HostFunc) -> CUresult {
+    pub(in crate::session) fn host_function(
+        &mut self,
+        request: HostFunc,
+        memory: &Memory,
+        callbacks: &Callbacks,
+    ) -> CUresult {
         let word = self.region.host_call_slot(request.slot).ok_or(CudaError::INVALID_VALUE)?;
-        let word = self.memory.region_word(word.address());
+        let word = memory.region_word(word.address());
         self.wait_for_step(request.stream.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        let (call, done) = self.callbacks.prepare(request.slot, request.ticket)?;
+        let (call, done) = callbacks.prepare(request.slot, request.ticket)?;
         slot.stream.call_host(call)?;
         slot.stream.wait_word(word, done)
     }
@@ -286,49 +299,25 @@ impl Session {
         }
     }
 
-    pub(in crate::session) fn destroy_stream(&mut self, request: DestroyStream) -> CUresult {
-        let stream = request.stream.0 as u64;
-        self.batcher.forget_stream(stream);
-        self.streams.destroy(stream)
-    }
-
-    pub(in crate::session) fn create_event(&mut self, request: CreateEvent) -> CUresult {
-        if request.flags & !EVENT_FLAGS != 0 {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let handle = self.events.vacant(request.event.0 as u64)?;
-        let event = Event::new(&self.share, request.flags)?;
-        self.events.put(handle, event);
-        Ok(())
-    }
-
-    pub(in crate::session) fn destroy_event(&mut self, request: DestroyEvent) -> CUresult {
-        let word = request.event.0 as u64;
-        let event = self.events.depart(word)?;
-        // Few events are shared, and many are destroyed.
-        if event.is_shared() {
-            self.common.shared.forget_event(self.link.identity.id, event.shared());
-        }
-        if !self.pending.uses(word) {
-            self.events.release(word);
-        }
-        Ok(())
-    }
-
-    pub(in crate::session) fn record_event(&mut self, request: RecordEvent) -> CUresult {
-        let recorded = self.record(&request);
+    pub(in crate::session) fn record_event(
+        &mut self,
+        request: RecordEvent,
+        events: &Events,
+        memory: &Memory,
+    ) -> CUresult {
+        let recorded = self.record(&request, events, memory);
         if recorded.is_err() && self.deferral.is_none() && request.value != RECORD_UNMARKED {
             // An event that could not be made is no reason for its fence to be missing.
             let fence = Fence { stream: request.stream, value: request.value };
-            let _ = self.fence(fence);
+            let _ = self.fence(fence, memory);
         }
         recorded
     }
 
-    fn record(&mut self, request: &RecordEvent) -> CUresult {
+    fn record(&mut self, request: &RecordEvent, events: &Events, memory: &Memory) -> CUresult {
         self.wait_for_step(request.stream.0 as u64)?;
-        let event = self.events.get(request.event.0 as u64)?;
-        let word = self.memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
+        let event = events.get(request.event)?;
+        let word = memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.record(event)?;
         if request.value == RECORD_UNMARKED {
@@ -337,51 +326,44 @@ impl Session {
         slot.fence(word, request.value, self.place.shares_queues(), &self.region)
     }
 
-    pub(in crate::session) fn wait_event(&mut self, request: WaitEvent) -> CUresult {
+    pub(in crate::session) fn wait_event(
+        &mut self,
+        request: WaitEvent,
+        events: &Events,
+    ) -> CUresult {
         self.wait_for_step(request.stream.0 as u64)?;
-        let event = self.events.get(request.event.0 as u64)?;
+        let event = events.get(request.event)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.wait(event)
     }
 
-    pub(in crate::session) fn unload_module(&mut self, request: UnloadModule) -> CUresult {
-        self.modules.module(request.module.0 as u64)?;
-        self.wait_idle()?;
-        self.graphs.forget_module(request.module.0 as u64);
-        self.batcher.forget();
-        let LoadedModule { module, globals, managed, .. } =
-            self.modules.remove(request.module.0 as u64)?;
-        for address in globals {
-            self.memory.remove_global(address);
-        }
-        if let Some(managed) = &managed {
-            self.memory.remove_managed(managed);
-        }
-        self.retired.module(module, managed);
-        Ok(())
-    }
-
-    pub(in crate::session) fn fence(&mut self, request: Fence) -> CUresult {
-        let fenced = self.put_fence(request);
+    #[inline]
+    pub(in crate::session) fn fence(&mut self, request: Fence, memory: &Memory) -> CUresult {
+        let fenced = self.put_fence(request, memory);
         if fenced.is_err() {
             self.streams.pass_without_stream(&self.region, request.stream, request.value);
         }
         fenced
     }
 
-    fn put_fence(&mut self, request: Fence) -> CUresult {
-        let word = self.memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
+    fn put_fence(&mut self, request: Fence, memory: &Memory) -> CUresult {
+        let word = memory.completion_word(Streams::slot_of(request.stream.0 as u64)?)?;
         self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
         let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
         slot.counters.waits.add(1);
         slot.fence(word, request.value, self.place.shares_queues(), &self.region)
     }
 
-    pub(in crate::session) fn copy_3d(&mut self, request: Copy3D) -> CUresult {
+    pub(in crate::session) fn copy_3d(
+        &mut self,
+        request: Copy3D,
+        memory: &Memory,
+        arrays: &Arrays,
+    ) -> CUresult {
         let Copy3DParams { destination, source, extent } = request.copy;
         if extent.contains(&0) {
-            copies::side(&self.memory, &self.arrays, &source, extent)?;
-            copies::side(&self.memory, &self.arrays, &destination, extent)?;
+            copies::side(memory, arrays, &source, extent)?;
+            copies::side(memory, arrays, &destination, extent)?;
             return self.streams.enter(request.stream.0 as u64, Work::Ordered).map(drop);
         }
         let is_host = |end| matches!(end, &Copy3DEnd::Host { .. });
@@ -393,8 +375,8 @@ impl Session {
         let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
         self.wait_for_step(request.stream.0 as u64)?;
         let predicted = self.pass_copy(direction, bytes)?;
-        let (from, _) = copies::side(&self.memory, &self.arrays, &source, extent)?;
-        let (to, _) = copies::side(&self.memory, &self.arrays, &destination, extent)?;
+        let (from, _) = copies::side(memory, arrays, &source, extent)?;
+        let (to, _) = copies::side(memory, arrays, &destination, extent)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
         let timing = self.meter.begin(&slot.stream, None, subject);

@@ -4,10 +4,9 @@
 //! read on. What waits is tried again while the ring is read, and when it is empty.
 
 use crate::session::Session;
-use crate::session::policy::admission::Deferral;
-use crate::session::stream::pending::{Pending, Target, asks};
+use crate::session::stream::pending::{Deferral, Pending, Target, asks};
 use channel::ring::{Record, RingBroken};
-use cuda_api::{CUresult, CudaError};
+use cuda_api::CUresult;
 use std::time::{Duration, Instant};
 
 /// Records that are taken from the ring between two looks at those that wait.
@@ -42,7 +41,7 @@ impl Session {
     #[cold]
     pub(in crate::session) fn keep_behind_others(&mut self, record: &mut Record) -> bool {
         let Some(target) = Target::of(record) else { return false };
-        let (stream, turns) = self.streams.turns(target.stream);
+        let (stream, turns) = self.submission.streams.turns(target.stream);
         let target = Target { stream, ..target };
         let is_behind =
             self.pending.comes_behind(target, turns) || self.pending.is_held() && asks(record);
@@ -56,10 +55,10 @@ impl Session {
     /// Carries out a record, or keeps it if it cannot go now.
     #[inline]
     pub(in crate::session) fn dispatch_or_keep(&mut self, record: &mut Record) {
-        self.defers = true;
+        self.submission.defers = true;
         self.dispatch(record);
-        self.defers = false;
-        if let Some(deferral) = self.deferral.take() {
+        self.submission.defers = false;
+        if let Some(deferral) = self.submission.deferral.take() {
             self.keep(record, deferral);
         }
     }
@@ -70,7 +69,7 @@ impl Session {
             // One of no stream waits here.
             return self.dispatch(record);
         };
-        let (stream, turns) = self.streams.turns(target.stream);
+        let (stream, turns) = self.submission.streams.turns(target.stream);
         let now = Instant::now();
         if self.pending.is_empty() {
             self.looked = now;
@@ -79,36 +78,25 @@ impl Session {
         self.pending.push(Target { stream, ..target }, turns, record, Some(now));
     }
 
-    /// The record that is carried out cannot go now, and nothing of it was done.
-    pub(in crate::session) fn defer(&mut self, deferral: Deferral) -> CUresult {
-        self.deferral = Some(deferral);
-        Err(CudaError::NOT_READY)
-    }
-
-    /// Whether an operation may go to a stream at once.
-    pub(in crate::session) fn has_room_now(&self, stream: u64) -> bool {
-        self.pending.is_empty() && self.work.has_room(self.streams.queued_in(stream))
-    }
-
     /// Carries out what waits and can go now; true if something did.
     pub(in crate::session) fn advance(&mut self) -> bool {
         self.records_until_advance = RECORDS_PER_ADVANCE;
         self.pending.forget_reason();
-        if self.sticky.is_none()
-            && let Err(error) = self.work.make_room(&mut self.streams)
+        if self.submission.sticky.is_none()
+            && let Err(error) = self.submission.make_room()
         {
-            self.note(error);
+            self.submission.note(error);
         }
-        if !self.begin_submitting() {
+        if !self.submission.begin_submitting() {
             return false;
         }
-        let moved = match self.link.scheduling.is_free() {
+        let moved = match self.submission.link.scheduling.is_free() {
             true => self.advance_streams(),
             false => self.advance_in_order(),
         };
-        self.share.in_flight().end_submitting();
+        self.submission.share.in_flight().end_submitting();
         if self.pending.is_empty() {
-            self.work.end_asking();
+            self.submission.work.end_asking();
         }
         moved
     }
@@ -138,18 +126,18 @@ impl Session {
         for count in 0..most {
             let Some(mut waiting) = self.pending.take(stream) else { return count > 0 };
             crate::last_request::note(waiting.record.opcode());
-            self.work.arrived();
-            self.defers = true;
+            self.submission.work.arrived();
+            self.submission.defers = true;
             self.dispatch(&waiting.record);
-            self.defers = false;
-            if let Some(deferral) = self.deferral.take() {
+            self.submission.defers = false;
+            if let Some(deferral) = self.submission.deferral.take() {
                 let since = *waiting.since.get_or_insert_with(Instant::now);
                 self.pending.set_reason(deferral, since);
                 self.pending.give_back(stream, waiting);
                 return count > 0;
             }
             if let Some(since) = waiting.since {
-                self.link.counters.was_paused(since);
+                self.submission.link.counters.was_paused(since);
             }
             if let Some(word) = self.pending.done(stream, waiting) {
                 self.events.release(word);
@@ -161,22 +149,23 @@ impl Session {
 
     /// Tries what waits while the ring has nothing, and sleeps until that may have changed.
     pub(in crate::session) fn wait_with_pending(&mut self) -> Result<(), RingBroken> {
-        if self.advance() || self.share.work() {
+        if self.advance() || self.submission.share.work() {
             return Ok(());
         }
         self.follow_oversubscription();
         if self.looked.elapsed() >= LOOK_PERIOD {
             self.looked = Instant::now();
-            self.look();
+            self.submission.look();
         }
         match self.pending.reason() {
             // An end of the session shows in its loop.
             Some((Deferral::Gate(hold, answer), since)) => {
-                let _ = self.stay(hold, answer, since);
+                let _ = self.submission.stay(hold, answer, since);
             }
             _ => {
-                let since = self.work.moved().elapsed();
-                let pause = (since / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX) * self.place.factor();
+                let since = self.submission.work.moved().elapsed();
+                let pause = (since / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
+                    * self.submission.place.factor();
                 let pause = self.next_look_at_fences().map_or(pause, |look| pause.min(look));
                 match self.pending.is_full() {
                     true => std::thread::sleep(pause),
@@ -195,21 +184,27 @@ impl Session {
         if !is_meant(&self.pending) {
             return Ok(());
         }
-        self.share.in_flight().end_submitting();
-        let defers = std::mem::take(&mut self.defers);
+        self.submission.share.in_flight().end_submitting();
+        let defers = std::mem::take(&mut self.submission.defers);
         let mut result = Ok(());
         while is_meant(&self.pending) && result.is_ok() {
-            result = self.check_end();
+            result = self.submission.check_end();
             if result.is_ok() && !self.advance() {
-                self.look();
-                let since = self.work.moved().elapsed();
+                self.submission.look();
+                let since = self.submission.work.moved().elapsed();
                 std::thread::sleep((since / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX));
             }
         }
-        self.defers = defers;
-        if !self.begin_submitting() {
-            self.check_end()?;
+        self.submission.defers = defers;
+        if !self.submission.begin_submitting() {
+            self.submission.check_end()?;
         }
         result
+    }
+
+    /// Waits until all of the client's work is done.
+    pub(in crate::session) fn wait_idle(&mut self) -> CUresult {
+        self.carry_out_pending(|pending| !pending.is_empty())?;
+        self.submission.wait_until(|submission| Ok(!submission.poll()?))
     }
 }

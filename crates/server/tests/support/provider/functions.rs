@@ -4,13 +4,7 @@ use super::*;
 
 macro_rules! provide {
     ($($name:ident($($param:ident: $ty:ty),*) $body:block)*) => {
-        $(#[allow(
-            non_snake_case, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks,
-            reason = "cuda.h's name; the server promises what cuda.h asks of callers")]
-        unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
-            // In an `unsafe fn` each body may do what cuda.h lets the function do.
-            $body
-        })*
+        raw_functions! { $($name($($param: $ty),*) $body)* }
         fn find(name: &CStr) -> Option<*const c_void> {
             match name.to_str().ok()? {
                 $(stringify!($name) => Some($name as *const c_void),)*
@@ -337,8 +331,7 @@ provide! {
         _bz: c_uint, _shared: c_uint, stream: CUstream, _p: *mut *mut c_void,
         extra: *mut *mut c_void
     ) {
-        if gx == 0 { return Err(CudaError::INVALID_VALUE); }
-        let name = world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
+        let name = world().kernel_of(function, gx)?;
         let parameters = buffer(extra);
         if name == "stall" {
             wait_until_open(u32_of(&parameters, 0));
@@ -383,7 +376,8 @@ provide! {
         params: *const CUDA_KERNEL_NODE_PARAMS
     ) {
         let mut world = world();
-        let (name, parameters) = world.node(&(*params).v1)?;
+        let CUDA_KERNEL_NODE_PARAMS_v1 { func, gridDimX, extra, .. } = (*params).v1;
+        let (name, parameters) = (world.kernel_of(func, gridDimX)?, buffer(extra));
         let id = world.number();
         let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
         graph.nodes.push(GraphNode { node: id, op: Op::Kernel { name, parameters } });
@@ -469,7 +463,8 @@ provide! {
         exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS
     ) {
         let mut world = world();
-        let (name, parameters) = world.node(&(*params).v1)?;
+        let CUDA_KERNEL_NODE_PARAMS_v1 { func, gridDimX, extra, .. } = (*params).v1;
+        let (name, parameters) = (world.kernel_of(func, gridDimX)?, buffer(extra));
         world.nodes_set += 1;
         let exec = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
         let known = exec.nodes.iter_mut().find(|known| known.node == node.0);
@@ -571,7 +566,7 @@ fn wait_until_open(gate: u32) {
 }
 
 /// A table of this file's functions.
-fn resolved(find: impl FnMut(&CStr) -> Option<*const c_void>) -> DriverTable {
+pub fn resolved(find: impl FnMut(&CStr) -> Option<*const c_void>) -> DriverTable {
     // SAFETY: each function of this file has cuda.h's signature under its name.
     unsafe { DriverTable::resolve(find) }
 }
@@ -586,69 +581,48 @@ pub fn table() -> &'static DriverTable {
 /// The provider's table, with functions that link. What they make of a text is no text; one that begins with
 /// `// gate N` takes until that gate is opened ([`open_gate`]), without that others wait for it.
 pub fn table_that_compiles() -> &'static DriverTable {
-    unsafe extern "C" fn create(
-        count: c_uint,
-        options: *mut c_uint,
-        values: *mut *mut c_void,
-        state: *mut CUlinkState,
-    ) -> CUresult {
-        let mut log = None;
-        for index in 0..count as usize {
-            // SAFETY: by cuda.h the lists are as long as that, and the state is written.
-            unsafe {
-                if *options.add(index) == constants::jit_option::ERROR_LOG_BUFFER {
-                    log = Some(*values.add(index) as usize);
+    raw_functions! {
+        create(
+            count: c_uint, options: *mut c_uint, values: *mut *mut c_void, state: *mut CUlinkState
+        ) {
+            let is_log = |at: &usize| *options.add(*at) == constants::jit_option::ERROR_LOG_BUFFER;
+            let log = (0..count as usize).rfind(is_log).map(|at| *values.add(at) as usize);
+            let mut world = world();
+            let id = world.number();
+            world.links.insert(id, Link { log, cubin: Vec::new() });
+            *state = CUlinkState(id);
+            Ok(())
+        }
+        add(
+            state: CUlinkState, _: c_uint, text: *mut c_void, _: usize, _: *const c_char, _: c_uint,
+            _: *mut c_uint, _: *mut *mut c_void
+        ) {
+            let text = CStr::from_ptr(text.cast()).to_string_lossy().into_owned();
+            wait_for_gate(&text, "// gate ");
+            let mut world = world();
+            let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
+            if text.contains("garbage") {
+                if let Some(log) = link.log {
+                    put_bytes(log as u64, b"line 2: garbage\0");
                 }
+                return Err(CudaError::INVALID_PTX);
             }
-        }
-        let mut world = world();
-        let id = world.number();
-        world.links.insert(id, Link { log, cubin: Vec::new() });
-        // SAFETY: as above.
-        unsafe { *state = CUlinkState(id) };
-        Ok(())
-    }
-    unsafe extern "C" fn add(
-        state: CUlinkState,
-        _: c_uint,
-        data: *mut c_void,
-        _: usize,
-        _: *const c_char,
-        _: c_uint,
-        _: *mut c_uint,
-        _: *mut *mut c_void,
-    ) -> CUresult {
-        // SAFETY: a text ends with a NUL.
-        let text = unsafe { CStr::from_ptr(data.cast()) }.to_string_lossy().into_owned();
-        wait_for_gate(&text, "// gate ");
-        let mut world = world();
-        let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
-        if text.contains("garbage") {
-            if let Some(log) = link.log {
-                // SAFETY: by cuda.h there is room for the log until the state is destroyed.
-                unsafe { std::ptr::copy(c"line 2: garbage".as_ptr(), log as *mut c_char, 16) };
+            if text.contains(".extern") {
+                return Err(CudaError::INVALID_IMAGE);
             }
-            return Err(CudaError::INVALID_PTX);
+            link.cubin = [b"compiled ", text.as_bytes(), b"\0"].concat();
+            Ok(())
         }
-        if text.contains(".extern") {
-            return Err(CudaError::INVALID_IMAGE);
+        complete(state: CUlinkState, cubin: *mut *mut c_void, bytes: *mut usize) {
+            let mut world = world();
+            let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
+            // It lives as long as the state.
+            (*cubin, *bytes) = (link.cubin.as_mut_ptr().cast(), link.cubin.len());
+            Ok(())
         }
-        link.cubin = [b"compiled ", text.as_bytes(), b"\0"].concat();
-        Ok(())
-    }
-    unsafe extern "C" fn complete(
-        state: CUlinkState,
-        cubin: *mut *mut c_void,
-        bytes: *mut usize,
-    ) -> CUresult {
-        let mut world = world();
-        let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
-        // SAFETY: by cuda.h both are written; the cubin lives as long as the state.
-        unsafe { (*cubin, *bytes) = (link.cubin.as_mut_ptr().cast(), link.cubin.len()) };
-        Ok(())
-    }
-    unsafe extern "C" fn destroy(state: CUlinkState) -> CUresult {
-        world().links.remove(&state.0).map(drop).ok_or(CudaError::INVALID_HANDLE)
+        destroy(state: CUlinkState) {
+            world().links.remove(&state.0).map(drop).ok_or(CudaError::INVALID_HANDLE)
+        }
     }
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
     let with_links = |name: &CStr| match name.to_bytes() {
@@ -663,31 +637,13 @@ pub fn table_that_compiles() -> &'static DriverTable {
 
 /// The provider's table, with launches that do nothing: for what the server itself costs.
 pub fn table_of_nothing() -> &'static DriverTable {
-    #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
-    unsafe extern "C" fn launch(
-        _: CUfunction,
-        _: c_uint,
-        _: c_uint,
-        _: c_uint,
-        _: c_uint,
-        _: c_uint,
-        _: c_uint,
-        _: c_uint,
-        _: CUstream,
-        _: *mut *mut c_void,
-        _: *mut *mut c_void,
-    ) -> CUresult {
-        Ok(())
-    }
-    unsafe extern "C" fn launch_graph(_: CUgraphExec, _: CUstream) -> CUresult {
-        Ok(())
-    }
-    unsafe extern "C" fn set_node(
-        _: CUgraphExec,
-        _: CUgraphNode,
-        _: *const CUDA_KERNEL_NODE_PARAMS,
-    ) -> CUresult {
-        Ok(())
+    raw_functions! {
+        launch(
+            _: CUfunction, _: c_uint, _: c_uint, _: c_uint, _: c_uint, _: c_uint, _: c_uint,
+            _: c_uint, _: CUstream, _: *mut *mut c_void, _: *mut *mut c_void
+        ) { Ok(()) }
+        launch_graph(_: CUgraphExec, _: CUstream) { Ok(()) }
+        set_node(_: CUgraphExec, _: CUgraphNode, _: *const CUDA_KERNEL_NODE_PARAMS) { Ok(()) }
     }
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
     let with_launch = |name: &CStr| match name.to_bytes() {

@@ -1,124 +1,72 @@
 //! The test provider's tenants: the functions that NVIDIA's driver does not have.
 
 use super::*;
+use cuda_api::extension::{
+    CodeStore, DeviceActivity, DeviceDescription, KernelUsage, PlaceManaged, TenantUsage,
+    TraceRecord,
+};
 
 /// The provider's tenants.
 pub fn extension() -> &'static Extension {
-    unsafe extern "C" fn create(tenant: *mut u64) -> CUresult {
-        let mut world = world();
-        let id = world.number() as u64;
-        world.tenants.insert(id, None);
-        // SAFETY: the server gives a local.
-        unsafe { *tenant = id };
-        Ok(())
-    }
-    unsafe extern "C" fn bind(tenant: u64) -> CUresult {
-        TENANT.set(tenant);
-        Ok(())
-    }
-    unsafe extern "C" fn error(tenant: u64) -> CUresult {
-        world().tenants.get(&tenant).copied().flatten().map_or(Ok(()), Err)
-    }
-    unsafe extern "C" fn fault(_: u64, text: *mut c_char, _: usize) -> CUresult {
-        // SAFETY: the server's buffer is longer.
-        unsafe { std::ptr::copy(c"kernel fault: illegal address 0x10".as_ptr(), text, 35) };
-        Ok(())
-    }
-    unsafe extern "C" fn end(tenant: u64) -> CUresult {
-        let mut world = world();
-        world.ended.insert(tenant);
-        for queue in world.streams.values_mut().filter(|q| q.tenant == tenant) {
-            queue.ops.clear();
+    raw_functions! {
+        create(tenant: *mut u64) {
+            let mut world = world();
+            *tenant = world.number() as u64;
+            world.tenants.insert(*tenant, None);
+            Ok(())
         }
-        Ok(())
-    }
-    unsafe extern "C" fn printf(
-        _: u64,
-        _: u32,
-        text: *mut c_char,
-        bytes: usize,
-        written: *mut usize,
-    ) -> CUresult {
-        assert!(bytes >= 6);
-        // SAFETY: the buffer has room, as just asserted.
-        unsafe {
-            std::ptr::copy(c"hello".as_ptr(), text, 5);
+        bind(tenant: u64) {
+            TENANT.set(tenant);
+            Ok(())
+        }
+        error(tenant: u64) {
+            world().tenants.get(&tenant).copied().flatten().map_or(Ok(()), Err)
+        }
+        fault(_: u64, text: *mut c_char, bytes: usize) {
+            let said = c"kernel fault: illegal address 0x10".to_bytes_with_nul();
+            assert!(bytes >= said.len());
+            put_bytes(text as u64, said);
+            Ok(())
+        }
+        end(tenant: u64) {
+            let mut world = world();
+            world.ended.insert(tenant);
+            for queue in world.streams.values_mut().filter(|q| q.tenant == tenant) {
+                queue.ops.clear();
+            }
+            Ok(())
+        }
+        printf(_: u64, _: u32, text: *mut c_char, bytes: usize, written: *mut usize) {
+            assert!(bytes >= 6);
+            put_bytes(text as u64, b"hello");
             *written = 5;
+            Ok(())
         }
-        Ok(())
-    }
-    unsafe extern "C" fn name(_: u64, _: *const c_char) -> CUresult {
-        Ok(())
-    }
-    // Its streams make progress by themselves.
-    unsafe extern "C" fn work(_: u64, worked: *mut c_int) -> CUresult {
-        // SAFETY: the server gives a local.
-        unsafe { *worked = 0 };
-        Ok(())
-    }
-    unsafe extern "C" fn place_managed(
-        _: u64,
-        _: Option<cuda_api::extension::PlaceManaged>,
-        _: *mut c_void,
-    ) -> CUresult {
-        // Images have no managed variables here.
-        Ok(())
-    }
-    unsafe extern "C" fn place_variables(
-        _: u64,
-        _: u64,
-        _: u64,
-        _: c_uint,
-        needed: *mut u64,
-    ) -> CUresult {
-        // Nor any others.
-        // SAFETY: the server gives a local.
-        unsafe { *needed = 0 };
-        Ok(())
-    }
-    unsafe extern "C" fn memory(_: u64, _: u64, _: u64, _: u32) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn limit(_: u64, _: *const c_uint, _: usize, _: c_int) -> CUresult {
-        Ok(())
-    }
-    unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn kernels(
-        _: u64,
-        _: *mut cuda_api::extension::KernelUsage,
-        _: usize,
-        _: *mut usize,
-    ) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn trace(_: u64, _: c_uint) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn trace_take(
-        _: u64,
-        _: *mut cuda_api::extension::TraceRecord,
-        _: usize,
-        _: *mut usize,
-        _: *mut u64,
-    ) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn activity(
-        _: c_int,
-        _: *mut cuda_api::extension::DeviceActivity,
-    ) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn describe(
-        _: c_int,
-        _: *mut cuda_api::extension::DeviceDescription,
-    ) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
-    }
-    unsafe extern "C" fn code_store(_: c_int, _: *mut cuda_api::extension::CodeStore) -> CUresult {
-        Err(CudaError::NOT_SUPPORTED)
+        name(_: u64, _: *const c_char) { Ok(()) }
+        // Its streams make progress by themselves.
+        work(_: u64, worked: *mut c_int) {
+            *worked = 0;
+            Ok(())
+        }
+        // Images have no managed variables here, nor any others.
+        place_managed(_: u64, _: Option<PlaceManaged>, _: *mut c_void) { Ok(()) }
+        place_variables(_: u64, _: u64, _: u64, _: c_uint, needed: *mut u64) {
+            *needed = 0;
+            Ok(())
+        }
+        memory(_: u64, _: u64, _: u64, _: u32) { Err(CudaError::NOT_SUPPORTED) }
+        limit(_: u64, _: *const c_uint, _: usize, _: c_int) { Ok(()) }
+        usage(_: u64, _: *mut TenantUsage) { Err(CudaError::NOT_SUPPORTED) }
+        kernels(_: u64, _: *mut KernelUsage, _: usize, _: *mut usize) {
+            Err(CudaError::NOT_SUPPORTED)
+        }
+        trace(_: u64, _: c_uint) { Err(CudaError::NOT_SUPPORTED) }
+        trace_take(_: u64, _: *mut TraceRecord, _: usize, _: *mut usize, _: *mut u64) {
+            Err(CudaError::NOT_SUPPORTED)
+        }
+        activity(_: c_int, _: *mut DeviceActivity) { Err(CudaError::NOT_SUPPORTED) }
+        describe(_: c_int, _: *mut DeviceDescription) { Err(CudaError::NOT_SUPPORTED) }
+        code_store(_: c_int, _: *mut CodeStore) { Err(CudaError::NOT_SUPPORTED) }
     }
     static EXTENSION: Extension = Extension {
         tenant_create: create,

@@ -24,6 +24,7 @@ mod fill;
 mod submit;
 
 use crate::session::Session;
+use crate::session::stream::submission::Submission;
 use ahead::Ahead;
 use chains::Alive;
 use channel::request::{
@@ -88,6 +89,8 @@ pub struct Batcher {
     /// The chunk that ended last was seen before.
     repeats: bool,
     chunks: Chunks<Kept>,
+    /// State of the client's limits under which they were seen.
+    limits_version: u32,
     alive: Alive,
     /// There is no room for another graph.
     is_full: bool,
@@ -107,6 +110,7 @@ impl Batcher {
             paused_since: None,
             repeats: false,
             chunks: Chunks::default(),
+            limits_version: 0,
             alive: Alive::default(),
             is_full: false,
             fills: FillsSeen::default(),
@@ -115,9 +119,17 @@ impl Batcher {
         }
     }
 
-    /// Forgets all graphs: a function of theirs goes or changes, or the client's share does.
+    /// Forgets all graphs: a function of theirs goes or changes.
     pub fn forget(&mut self) {
         self.chunks.clear();
+    }
+
+    /// What is kept of chunks: nothing if the client's limits have changed since.
+    fn chunks(&mut self, limits_version: u32) -> &mut Chunks<Kept> {
+        if std::mem::replace(&mut self.limits_version, limits_version) != limits_version {
+            self.forget();
+        }
+        &mut self.chunks
     }
 
     /// Forgets the graphs of a stream that goes.
@@ -180,10 +192,12 @@ impl Session {
     /// True if launches may go as graphs now, or some of a chunk have come for which that was so.
     #[inline]
     pub(in crate::session) fn looks_for_batches(&self) -> bool {
-        match self.common.launch_batching {
+        match self.submission.common.launch_batching {
             When::Off => false,
             When::On => true,
-            When::Oversubscribed => self.place.is_oversubscribed() || self.batcher.chunk.len() > 0,
+            When::Oversubscribed => {
+                self.submission.place.is_oversubscribed() || self.batcher.chunk.len() > 0
+            }
         }
     }
 
@@ -234,24 +248,24 @@ impl Session {
                 return Ok(true);
             }
             // A tenant's work may be done by this thread.
-            let may_sleep = !self.share.is_tenant()
-                && self.link.ending().is_none()
+            let may_sleep = !self.submission.share.is_tenant()
+                && self.submission.link.ending().is_none()
                 && self.next_look_at_fences().is_none();
             // When CPUs are oversubscribed the session would be in a poll sleep with nothing held too.
             let now = Instant::now();
             let since = *self.batcher.paused_since.get_or_insert(now);
             let polls_anyway =
-                self.place.is_oversubscribed() && now - since < OVERSUBSCRIBED_HOLD_MAX;
+                self.submission.place.is_oversubscribed() && now - since < OVERSUBSCRIBED_HOLD_MAX;
             let stream = self.batcher.chunk.stream();
             if !may_sleep || !polls_anyway && !self.batcher.ahead.lasts(stream, 2 * HOLD) {
                 return Ok(false);
             }
             self.batcher.totals.holds += 1;
             // Nothing is submitted before it is awake again.
-            self.share.in_flight().end_submitting();
+            self.submission.share.in_flight().end_submitting();
             let arrival =
                 if polls_anyway { self.consumer.gather() } else { self.consumer.poll_sleep(HOLD) };
-            let may_submit = self.begin_submitting();
+            let may_submit = self.submission.begin_submitting();
             match arrival? {
                 _ if !may_submit => {
                     self.batcher.held = 0;
@@ -262,7 +276,7 @@ impl Session {
                 Arrival::Records | Arrival::TimedOut => {}
                 Arrival::Rung => {
                     self.submit_held();
-                    self.look();
+                    self.submission.look();
                     return Ok(false);
                 }
             }
@@ -272,22 +286,23 @@ impl Session {
     /// Whether launches may be held: the sequence has come before, and the cores have something to do, or
     /// the device has and none of the chunk has gone.
     fn may_hold(&self) -> bool {
+        let Submission { common, work, place, link, share, sticky, .. } = &self.submission;
         let device_has_work = || {
-            self.common.launch_batching == When::On
+            common.launch_batching == When::On
                 && self.batcher.held == self.batcher.chunk.len()
-                && self.work.in_flight() >= BUSY_KERNELS
+                && work.in_flight() >= BUSY_KERNELS
         };
         self.batcher.repeats
-            && self.sticky.is_none()
-            && (self.place.is_oversubscribed() || device_has_work())
-            && self.link.scheduling.is_free()
-            && self.link.scheduling.class() != Class::Latency
-            && !self.share.device().sync().is_pending()
+            && sticky.is_none()
+            && (place.is_oversubscribed() || device_has_work())
+            && link.scheduling.is_free()
+            && link.scheduling.class() != Class::Latency
+            && !share.device().sync().is_pending()
     }
 
     /// The chunk ends: what is held of it is submitted, as a graph if it is one.
     fn end_chunk(&mut self) {
-        let launches_min = if self.place.is_oversubscribed() {
+        let launches_min = if self.submission.place.is_oversubscribed() {
             OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN
         } else {
             GRAPH_LAUNCHES_MIN
@@ -300,7 +315,8 @@ impl Session {
             self.batcher.repeats = before > 0;
         } else {
             self.submit_part(&chunk);
-            self.batcher.repeats = self.batcher.chunks.ended(&chunk).before > 0;
+            let chunks = self.batcher.chunks(self.submission.limits_version);
+            self.batcher.repeats = chunks.ended(&chunk).before > 0;
         }
         chunk.clear();
         self.batcher.chunk = chunk;
@@ -313,7 +329,7 @@ impl Session {
         let is_chain = self.submit_part(&chunk);
         self.batcher.chunk = chunk;
         // What comes so slowly is not held in vain a second time.
-        self.batcher.repeats &= is_chain || !self.place.is_oversubscribed();
+        self.batcher.repeats &= is_chain || !self.submission.place.is_oversubscribed();
     }
 
     /// Submits what is held of a chunk of which other launches have gone or have not come. A pause of
@@ -321,7 +337,7 @@ impl Session {
     /// is.
     fn submit_part(&mut self, chunk: &Chunk) -> bool {
         let held = self.batcher.held;
-        if held < OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN || !self.place.is_oversubscribed() {
+        if held < OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN || !self.submission.place.is_oversubscribed() {
             self.submit_held();
             return false;
         }
@@ -332,13 +348,15 @@ impl Session {
     /// it was, and whether it is a graph.
     fn submit_together(&mut self, chunk: &Chunk, seen_min: u32) -> (u32, bool) {
         // Here, because graphs may be forgotten meanwhile.
-        let has_room = self.has_room_now(chunk.stream());
+        let has_room = self.pending.is_empty() && self.submission.has_room(chunk.stream());
         let since = self.spent.as_ref().map(|_| Instant::now());
-        let mut chunks = std::mem::take(&mut self.batcher.chunks);
+        let mut chunks = std::mem::take(self.batcher.chunks(self.submission.limits_version));
         let seen = chunks.ended(chunk);
         let before = seen.before;
-        let is_chain =
-            has_room && before >= seen_min && self.submit_chain(&mut seen.kept, chunk.stream());
+        let is_chain = has_room && before >= seen_min && {
+            let parts = (&mut self.submission, &self.memory);
+            self.batcher.submit_chain(parts, &mut seen.kept, chunk.stream())
+        };
         self.batcher.chunks = chunks;
         if std::mem::take(&mut self.batcher.is_full) {
             self.batcher.chunks.forget_oldest(Kept::has_graphs);

@@ -2,14 +2,16 @@
 //!
 //! A graph that the provider refuses is never asked for again; its launches go one by one.
 
+use super::Batcher;
 use super::chains::{Choice, Variants};
 use super::fill::Fill;
 use crate::device::{ChainWork, CheckedRange, LaunchShape, NodeChain};
 use crate::meter::{Direction, Launched, Meter, ShapeCounters};
-use crate::session::Session;
+use crate::session::memory::Memory;
 use crate::session::module::table::Modules;
 use crate::session::stream::code_in_flight::Code;
 use crate::session::stream::posts::launch_shape;
+use crate::session::stream::submission::Submission;
 use crate::session::stream::table::Work;
 use channel::request::LaunchKernel;
 use channel::ring::Record;
@@ -60,29 +62,34 @@ impl Kept {
     }
 }
 
-impl Session {
+impl Batcher {
     /// Submits what is held as one graph; false if nothing was submitted.
-    pub(super) fn submit_chain(&mut self, kept: &mut Kept, stream: u64) -> bool {
+    pub(super) fn submit_chain(
+        &mut self,
+        (submission, memory): (&mut Submission, &Memory),
+        kept: &mut Kept,
+        stream: u64,
+    ) -> bool {
         if matches!(kept, Kept::Refused)
-            || self.sticky.is_some()
-            || self.common.trace.is_on()
-            || !self.link.scheduling.is_free()
-            || self.share.device().sync().is_pending()
-            || !self.streams.has_all_sms(stream)
+            || submission.sticky.is_some()
+            || submission.common.trace.is_on()
+            || !submission.link.scheduling.is_free()
+            || submission.share.device().sync().is_pending()
+            || !submission.streams.has_all_sms(stream)
         {
             return false;
         }
-        let records = std::mem::take(&mut self.batcher.records);
-        let held = &records[..self.batcher.held];
+        let records = std::mem::take(&mut self.records);
+        let held = &records[..self.held];
         let submitted = match kept {
-            Kept::Chains(variants) => match self.chain(variants, held) {
-                Ok(Some(chain)) => self.launch_chain(chain, stream),
+            Kept::Chains(variants) => match self.chain((submission, memory), variants, held) {
+                Ok(Some(chain)) => self.launch_chain(submission, chain, stream),
                 Ok(None) => Ok(false),
                 Err(error) => Err(error),
             },
             Kept::Refused => Ok(false),
         };
-        self.batcher.records = records;
+        self.records = records;
         if submitted.is_err() {
             // One by one, what was wrong is said as it always is.
             *kept = Kept::Refused;
@@ -94,19 +101,20 @@ impl Session {
     /// is no room for a graph.
     fn chain<'a>(
         &mut self,
+        (submission, memory): (&mut Submission, &Memory),
         variants: &'a mut Variants<Chain>,
         held: &[Record],
     ) -> Result<Option<&'a Chain>, CudaError> {
-        let hash = self.batcher.held_hash;
-        let index = match variants.choose(hash, held.len(), &self.batcher.alive) {
+        let hash = self.held_hash;
+        let index = match variants.choose(hash, held.len(), &self.alive) {
             Choice::Use(index) => index,
             Choice::NoRoom => {
-                self.batcher.is_full = true;
+                self.is_full = true;
                 return Ok(None);
             }
-            Choice::Make => match self.make_chain(held) {
+            Choice::Make => match self.make_chain(submission, memory, held) {
                 Ok(Some(chain)) => {
-                    let index = variants.add(chain, hash, held.len(), &self.batcher.alive);
+                    let index = variants.add(chain, hash, held.len(), &self.alive);
                     return Ok(variants.used(index, hash));
                 }
                 Ok(None) => return Ok(None),
@@ -115,8 +123,8 @@ impl Session {
             },
         };
         let Some(Chain { graph, nodes }) = variants.graph(index) else { return Ok(None) };
-        if !may_pass(&mut self.meter, nodes) {
-            self.batcher.totals.timed += 1;
+        if !may_pass(&mut submission.meter, nodes) {
+            self.totals.timed += 1;
             return Ok(None);
         }
         for (number, (node, record)) in nodes.iter_mut().zip(held).enumerate() {
@@ -124,20 +132,25 @@ impl Session {
                 Node::Kernel(launch) => {
                     let parameters = decode(record)?.parameters;
                     if launch.parameters != parameters {
-                        set(graph, number, launch, &self.modules, parameters)?;
-                        self.batcher.totals.parameters += 1;
+                        set(graph, number, launch, &submission.modules, parameters)?;
+                        self.totals.parameters += 1;
                     }
                 }
                 // The client may have freed it.
-                Node::Fill(fill) => drop(self.range_of(*fill)?),
+                Node::Fill(fill) => drop(range_of(memory, *fill)?),
             }
         }
         Ok(variants.used(index, hash))
     }
 
     /// Makes a graph of launches and fills; `None` if some of them are to be timed.
-    fn make_chain(&mut self, held: &[Record]) -> Result<Option<Chain>, CudaError> {
-        let calls = self.share.device().calls();
+    fn make_chain(
+        &mut self,
+        submission: &mut Submission,
+        memory: &Memory,
+        held: &[Record],
+    ) -> Result<Option<Chain>, CudaError> {
+        let calls = submission.share.device().calls();
         let mut nodes = Vec::with_capacity(held.len());
         for record in held {
             if let Some((fill, _)) = Fill::of(record) {
@@ -147,7 +160,7 @@ impl Session {
             let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } =
                 decode(record)?;
             let shape = launch_shape(grid, block, shared_bytes, flags)?;
-            let loaded = self.modules.loaded_mut(function.0 as u64)?;
+            let loaded = submission.modules.loaded_mut(function.0 as u64)?;
             if loaded.may_print {
                 return Err(CudaError::NOT_SUPPORTED);
             }
@@ -155,41 +168,42 @@ impl Session {
             let (function, parameters) = (function.0 as u64, parameters.to_vec());
             nodes.push(Node::Kernel(Launch { function, shape, counters, parameters }));
         }
-        if !may_pass(&mut self.meter, &nodes) {
-            self.batcher.totals.timed += 1;
+        if !may_pass(&mut submission.meter, &nodes) {
+            self.totals.timed += 1;
             return Ok(None);
         }
         let mut work = Vec::with_capacity(nodes.len());
         for node in &nodes {
             work.push(match node {
                 Node::Kernel(launch) => {
-                    let function = self.modules.function(launch.function)?;
+                    let function = submission.modules.function(launch.function)?;
                     ChainWork::Kernel(function, launch.shape, &launch.parameters)
                 }
                 Node::Fill(fill) => {
-                    let range = self.range_of(*fill)?;
+                    let range = range_of(memory, *fill)?;
                     ChainWork::Fill(range, (fill.value, fill.element_bytes), fill.count)
                 }
             });
         }
-        let graph = NodeChain::new(&self.share, work.into_iter())?;
-        self.batcher.totals.made += 1;
+        let graph = NodeChain::new(&submission.share, work.into_iter())?;
+        self.totals.made += 1;
         Ok(Some(Chain { graph, nodes }))
     }
 
-    /// The client's memory that a fill writes.
-    fn range_of(&self, fill: Fill) -> Result<CheckedRange, CudaError> {
-        self.memory.device_range(fill.address, fill.bytes())
-    }
-
-    fn launch_chain(&mut self, chain: &Chain, stream: u64) -> Result<bool, CudaError> {
+    fn launch_chain(
+        &mut self,
+        submission: &mut Submission,
+        chain: &Chain,
+        stream: u64,
+    ) -> Result<bool, CudaError> {
         let Chain { graph, nodes } = chain;
-        let slot = self.streams.enter(stream, Work::Ordered)?;
+        let slot = submission.streams.enter(stream, Work::Ordered)?;
         graph.launch(&slot.stream)?;
         // An event behind the graph costs the processor as much as some of its kernels.
-        let is_marked = !self.place.is_oversubscribed() && !self.place.shares_queues();
+        let is_marked = !submission.place.is_oversubscribed() && !submission.place.shares_queues();
         let (mut count, mut predicted_ns, mut sum) = (0, 0, Launched::default());
-        let (calls, is_counting) = (self.share.device().calls(), self.meter.is_counting());
+        let (calls, is_counting) =
+            (submission.share.device().calls(), submission.meter.is_counting());
         for node in nodes {
             let node = match node {
                 Node::Kernel(launch) => launch,
@@ -200,7 +214,7 @@ impl Session {
             };
             count += 1;
             // It is there as long as the chain; and what was submitted is not submitted again.
-            let Ok(loaded) = self.modules.loaded_mut(node.function) else { continue };
+            let Ok(loaded) = submission.modules.loaded_mut(node.function) else { continue };
             slot.code_in_flight.launched(Code::Kernel(node.function), loaded.launches);
             loaded.launches = loaded.launches.saturating_add(1);
             if is_counting {
@@ -217,14 +231,14 @@ impl Session {
         }
         if is_marked {
             let of = (stream, &slot.stream);
-            self.batcher.ahead.submitted(&self.share, of, count, predicted_ns);
+            self.ahead.submitted(&submission.share, of, count, predicted_ns);
         }
-        let totals = &mut self.batcher.totals;
+        let totals = &mut self.totals;
         (totals.kernels, totals.launches) =
             (totals.kernels + u64::from(count), totals.launches + 1);
         // The graph was submitted, so that an error of the mark behind it must not have it repeated.
-        let marked = self.work.submitted_together(slot, count);
-        self.posted(marked);
+        let marked = submission.work.submitted_together(slot, count);
+        submission.posted(marked);
         Ok(true)
     }
 }
@@ -232,6 +246,11 @@ impl Session {
 /// A launch in the ring.
 fn decode(record: &Record) -> Result<LaunchKernel<'_>, CudaError> {
     record.decode().map_err(|_| CudaError::INVALID_VALUE)
+}
+
+/// The client's memory that a fill writes.
+fn range_of(memory: &Memory, fill: Fill) -> Result<CheckedRange, CudaError> {
+    memory.device_range(fill.address, fill.bytes())
 }
 
 /// False if one of these launches is to be timed, which is done of launches by themselves.

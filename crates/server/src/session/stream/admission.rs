@@ -3,7 +3,8 @@
 use crate::device::LaunchShape;
 use crate::meter::{Company, Direction, LaunchTime, Shape};
 use crate::scheduling::Answer;
-use crate::session::Session;
+use crate::session::stream::pending::Deferral;
+use crate::session::stream::submission::Submission;
 use cuda_api::{CUresult, CudaError};
 use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS, WITHIN_NS_PER_MIB};
 use scheduling::{Hold, Predicted, Verdict};
@@ -16,16 +17,7 @@ const LOOK_MAX: Duration = Duration::from_micros(100);
 /// Longest sleep of a session that is held: a fault, or the session's end, shows no later.
 const HELD_MAX: Duration = Duration::from_millis(1);
 
-/// Why a record does not go now.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::session) enum Deferral {
-    /// Its stream, or the client, has as much in flight as may be.
-    Room,
-    /// The gate that all sessions share holds it.
-    Gate(Hold, Answer),
-}
-
-impl Session {
+impl Submission {
     /// What a launch is predicted to take; `None` if it need not ask, and then what goes before others is not
     /// followed.
     #[inline]
@@ -71,6 +63,12 @@ impl Session {
         passed
     }
 
+    /// The record that is carried out cannot go now, and nothing of it was done.
+    pub(in crate::session) fn defer(&mut self, deferral: Deferral) -> CUresult {
+        self.deferral = Some(deferral);
+        Err(CudaError::NOT_READY)
+    }
+
     fn ask_until_let_through(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         let mut since = None;
         loop {
@@ -109,7 +107,7 @@ impl Session {
     ) -> CUresult {
         self.check_end()?;
         // An error of the work is the fault's to report, not this request's.
-        let _ = self.work.make_room(&mut self.streams);
+        let _ = self.make_room();
         let waited = since.elapsed();
         match (hold, answer.until) {
             // Only other clients' work, or time, lets it through.

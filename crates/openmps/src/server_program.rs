@@ -98,11 +98,11 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
             .map_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY), PathBuf::from),
         stop: Some(stop_signals().context("watching for signals")?),
         device: device.transpose()?,
-        warm: server::warm::Options::from_environment(),
+        warm: server::warm::PreloadOptions::from_environment(),
         launch_batching: LaunchBatching::of_text(
             &std::env::var(OPENMPS_LAUNCH_BATCHING).unwrap_or_default(),
         ),
-        oversubscription: server::oversubscription::Options {
+        oversubscription: server::oversubscription::OversubscriptionOptions {
             cores: None,
             notify: crate::driver_locks::set_oversubscribed,
         },

@@ -40,18 +40,18 @@ type AskForRoom = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The accounts of all groups that have clients.
 #[derive(Default)]
-pub struct Groups(Mutex<BTreeMap<String, Weak<Account>>>);
+pub struct Groups(Mutex<BTreeMap<String, Weak<MemoryAccount>>>);
 
 impl Groups {
     /// The account of a group, for as much as is said now.
-    pub fn account(&self, group: &MemoryGroup) -> Arc<Account> {
+    pub fn account(&self, group: &MemoryGroup) -> Arc<MemoryAccount> {
         let mut groups = self.0.lock();
         groups.retain(|_, account| account.strong_count() > 0);
         if let Some(account) = groups.get(&group.name).and_then(Weak::upgrade) {
             account.set_limit(group.hard_bytes);
             return account;
         }
-        let account = Account::new(group.hard_bytes);
+        let account = MemoryAccount::new(group.hard_bytes);
         groups.insert(group.name.clone(), Arc::downgrade(&account));
         account
     }
@@ -60,7 +60,7 @@ impl Groups {
 type Listener = Box<dyn Fn(Refusal) + Send + Sync>;
 
 /// An account.
-pub struct Account {
+pub struct MemoryAccount {
     limit_bytes: AtomicU64,
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
@@ -73,18 +73,18 @@ pub struct Account {
     is_restoring: AtomicBool,
     listener: OnceLock<Listener>,
     /// The groups' accounts, each with its soft limit, bytes.
-    groups: Vec<(Arc<Account>, AtomicU64)>,
+    groups: Vec<(Arc<MemoryAccount>, AtomicU64)>,
     room: OnceLock<AskForRoom>,
 }
 
 /// Bytes that are charged to an account as long as this lives.
 pub struct Charge {
-    account: Arc<Account>,
+    account: Arc<MemoryAccount>,
     bytes: u64,
     of_groups: Vec<Charge>,
 }
 
-impl Account {
+impl MemoryAccount {
     /// An account with nothing charged, for so many bytes.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
         Self::of_groups(limit_bytes, None)
@@ -93,7 +93,7 @@ impl Account {
     /// An account that is part of groups', each with its soft limit in bytes.
     pub fn of_groups(
         limit_bytes: u64,
-        groups: impl IntoIterator<Item = (Arc<Account>, u64)>,
+        groups: impl IntoIterator<Item = (Arc<MemoryAccount>, u64)>,
     ) -> Arc<Self> {
         let groups = groups.into_iter().map(|(group, soft_bytes)| (group, soft_bytes.into()));
         Arc::new(Self {
@@ -111,7 +111,7 @@ impl Account {
     }
 
     /// Another soft limit of one of its groups, bytes.
-    pub fn set_soft_limit(&self, group: &Arc<Account>, soft_bytes: u64) {
+    pub fn set_soft_limit(&self, group: &Arc<MemoryAccount>, soft_bytes: u64) {
         for (_, soft) in self.groups.iter().filter(|(of, _)| Arc::ptr_eq(of, group)) {
             soft.store(soft_bytes, Ordering::Release);
         }
@@ -132,7 +132,7 @@ impl Account {
     ) -> Result<T, CudaError> {
         let mut made = make();
         let Some(ask) = self.room.get() else { return made };
-        let is_within = |(group, soft): &(Arc<Account>, AtomicU64)| {
+        let is_within = |(group, soft): &(Arc<MemoryAccount>, AtomicU64)| {
             let soft_bytes = soft.load(Ordering::Acquire);
             soft_bytes > 0 && group.used_bytes() <= soft_bytes
         };
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn charges_come_back_and_the_limit_holds() {
-        let account = Account::new(100);
+        let account = MemoryAccount::new(100);
         let first = account.charge(60).unwrap();
         assert_eq!(account.charge(41).err(), Some(CudaError::OUT_OF_MEMORY));
         assert_eq!(account.charge(u64::MAX).err(), Some(CudaError::OUT_OF_MEMORY));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_lower_limit_takes_nothing_away_and_gives_nothing_more() {
-        let account = Account::new(u64::MAX);
+        let account = MemoryAccount::new(u64::MAX);
         let _held = account.charge(60).unwrap();
         account.set_limit(50);
         assert_eq!(
@@ -317,8 +317,8 @@ mod tests {
         let groups = Groups::default();
         let limits = |hard_bytes| MemoryGroup { name: "/a".into(), soft_bytes: 50, hard_bytes };
         let group = groups.account(&limits(100));
-        let one = Account::of_groups(u64::MAX, Some((group.clone(), 50)));
-        let two = Account::of_groups(70, Some((groups.account(&limits(100)), 50)));
+        let one = MemoryAccount::of_groups(u64::MAX, Some((group.clone(), 50)));
+        let two = MemoryAccount::of_groups(70, Some((groups.account(&limits(100)), 50)));
         let held = one.charge(60).unwrap();
         assert_eq!(two.charge(41).err(), Some(CudaError::OUT_OF_MEMORY), "the group's limit");
         assert_eq!((two.used_bytes(), group.used_bytes()), (0, 60));
@@ -332,10 +332,10 @@ mod tests {
 
     #[test]
     fn a_client_counts_for_each_of_its_groups() {
-        let [cgroup, namespace] = [100, 60].map(Account::new);
+        let [cgroup, namespace] = [100, 60].map(MemoryAccount::new);
         let both = [(cgroup.clone(), 0), (namespace.clone(), 0)];
-        let one = Account::of_groups(u64::MAX, both);
-        let two = Account::of_groups(u64::MAX, [(cgroup.clone(), 0)]);
+        let one = MemoryAccount::of_groups(u64::MAX, both);
+        let two = MemoryAccount::of_groups(u64::MAX, [(cgroup.clone(), 0)]);
         let mut held = one.charge(40).unwrap();
         assert!(one.charge(21).is_err() && two.charge(60).is_ok());
         assert_eq!((cgroup.used_bytes(), one.free(500)), (40, 20));
@@ -347,12 +347,12 @@ mod tests {
 
     #[test]
     fn room_is_asked_for_within_the_soft_limit_only() {
-        let group = Account::new(u64::MAX);
-        let account = Account::of_groups(u64::MAX, Some((group, 50)));
+        let group = MemoryAccount::new(u64::MAX);
+        let account = MemoryAccount::of_groups(u64::MAX, Some((group, 50)));
         let asked = Arc::new(AtomicU32::new(0));
         let count = asked.clone();
         account.ask_for_room(move || count.fetch_add(1, Ordering::Relaxed) < 3);
-        let tries = |account: &Account, full: u32| {
+        let tries = |account: &MemoryAccount, full: u32| {
             let mut left = full;
             account.with_room(|| match left {
                 0 => Ok(()),
@@ -371,7 +371,7 @@ mod tests {
         account.set_soft_limit(&held.of_groups[0].account, 60);
         assert_eq!(tries(&account, 1), Ok(()), "it was raised");
         assert_eq!(asked.swap(0, Ordering::Relaxed), 1);
-        let alone = Account::new(u64::MAX);
+        let alone = MemoryAccount::new(u64::MAX);
         alone.ask_for_room(|| true);
         assert_eq!(tries(&alone, 1), Err(CudaError::OUT_OF_MEMORY), "of no group");
         assert_eq!(asked.load(Ordering::Relaxed), 0);
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn refusals_are_reported_less_and_less_often() {
-        let account = Account::new(10);
+        let account = MemoryAccount::new(10);
         let reported = Arc::new(Mutex::new(Vec::new()));
         let listener = reported.clone();
         account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_refusal_that_is_tried_again_is_one() {
-        let account = Account::new(10);
+        let account = MemoryAccount::new(10);
         let reported = Arc::new(Mutex::new(Vec::new()));
         let listener = reported.clone();
         account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
@@ -415,8 +415,8 @@ mod tests {
 
     #[test]
     fn what_its_owner_has_had_before_no_limit_takes_away() {
-        let group = Account::new(100);
-        let account = Account::of_groups(10, Some((group.clone(), 100)));
+        let group = MemoryAccount::new(100);
+        let account = MemoryAccount::of_groups(10, Some((group.clone(), 100)));
         account.set_restoring(true);
         let before = account.charge(120).map(|charge| charge.bytes);
         assert_eq!(before, Ok(120));

@@ -1,6 +1,6 @@
 //! Common state: what all sessions of a server share, and how they call its main thread.
 
-use crate::account::{Account, Groups};
+use crate::account::{Groups, MemoryAccount};
 use crate::counting::Counters;
 use crate::device::{Device, SmPlaces};
 use crate::green_ahead::GreenAhead;
@@ -13,7 +13,7 @@ use crate::scheduling::Scheduler;
 use crate::shared::Shared;
 use crate::trace_log::TraceLog;
 use crate::warm::Warm;
-use crate::window::{Arena, Windows};
+use crate::window::{Arena, DeviceWindows};
 use cuda_api::CudaError;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::{Counting, LaunchBatching};
@@ -32,7 +32,7 @@ pub struct Common {
     /// Which client has which of the device's SMs.
     pub places: Arc<SmPlaces>,
     /// The clients' windows.
-    pub windows: Windows,
+    pub windows: DeviceWindows,
     /// Where their reservations are made.
     pub arena: Arena,
     /// What they export to each other.
@@ -40,7 +40,7 @@ pub struct Common {
     /// server.log.
     pub log: Log,
     /// What is held for images while they are loaded: copies, which no client can change.
-    pub images: Arc<Account>,
+    pub images: Arc<MemoryAccount>,
     /// Accounts of groups of clients.
     pub groups: Groups,
     /// Memory of the machine that is kept for clients, but for images.
@@ -90,7 +90,7 @@ impl Common {
         printed: Printed,
         warm: Warm,
         log: Log,
-        oversubscription: crate::oversubscription::Options,
+        oversubscription: crate::oversubscription::OversubscriptionOptions,
         launch_batching: LaunchBatching,
     ) -> std::io::Result<(Arc<Self>, Wakeups)> {
         let (bell, stream) = UnixStream::pair()?;
@@ -111,11 +111,11 @@ impl Common {
         let common = Self {
             device,
             places,
-            windows: Windows::default(),
+            windows: DeviceWindows::default(),
             arena,
             shared: Shared::default(),
             log,
-            images: Account::new(machine_bytes() / IMAGES_PART),
+            images: MemoryAccount::new(machine_bytes() / IMAGES_PART),
             groups: Groups::default(),
             host: HostMemory::from_environment(),
             memory_wanted: Mutex::default(),

@@ -4,7 +4,7 @@
 //! server's. The server's is less than the machine or its cgroup has, so that no client has the server
 //! killed for want of memory.
 
-use crate::account::Account;
+use crate::account::MemoryAccount;
 use cuda_api::environment::{OPENMPS_HOST_MEMORY, OPENMPS_HOST_MEMORY_USER};
 use cuda_api::settings::parse_bytes;
 use locks::Mutex;
@@ -80,8 +80,8 @@ impl Bounds {
 /// The server's account and those of its users.
 pub struct HostMemory {
     bounds: Bounds,
-    all: Arc<Account>,
-    users: Mutex<BTreeMap<u32, Weak<Account>>>,
+    all: Arc<MemoryAccount>,
+    users: Mutex<BTreeMap<u32, Weak<MemoryAccount>>>,
 }
 
 impl HostMemory {
@@ -93,22 +93,22 @@ impl HostMemory {
     }
 
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, all: Account::new(bounds.all), users: Mutex::default() }
+        Self { bounds, all: MemoryAccount::new(bounds.all), users: Mutex::default() }
     }
 
     /// The account of a client that comes.
-    pub fn client(&self, uid: u32) -> Arc<Account> {
-        Account::of_groups(self.bounds.client, Some((self.user(uid), u64::MAX)))
+    pub fn client(&self, uid: u32) -> Arc<MemoryAccount> {
+        MemoryAccount::of_groups(self.bounds.client, Some((self.user(uid), u64::MAX)))
     }
 
-    fn user(&self, uid: u32) -> Arc<Account> {
+    fn user(&self, uid: u32) -> Arc<MemoryAccount> {
         let mut users = self.users.lock();
         users.retain(|_, account| account.strong_count() > 0);
         if let Some(account) = users.get(&uid).and_then(Weak::upgrade) {
             return account;
         }
         let all = Some((self.all.clone(), u64::MAX));
-        let account = Account::of_groups(self.bounds.user, all);
+        let account = MemoryAccount::of_groups(self.bounds.user, all);
         users.insert(uid, Arc::downgrade(&account));
         account
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 /// Who speaks: the word before the process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LogRole {
     /// A process that is not yet a server.
     Other,
     /// The server.
@@ -48,20 +48,20 @@ impl Log {
 
     /// Writes a line as the server.
     pub fn line(&self, text: impl AsRef<str>) {
-        self.line_as(Role::Server, text);
+        self.line_as(LogRole::Server, text);
     }
 
     /// Writes a line of the server that is more than information.
     pub fn line_at(&self, level: Level, text: impl AsRef<str>) {
-        self.write(level, Role::Server, text.as_ref());
+        self.write(level, LogRole::Server, text.as_ref());
     }
 
     /// Writes a line in a role.
-    pub fn line_as(&self, role: Role, text: impl AsRef<str>) {
+    pub fn line_as(&self, role: LogRole, text: impl AsRef<str>) {
         self.write(Level::Info, role, text.as_ref());
     }
 
-    fn write(&self, level: Level, role: Role, text: &str) {
+    fn write(&self, level: Level, role: LogRole, text: &str) {
         static FORM: LazyLock<Form> =
             LazyLock::new(|| Form::parse(&std::env::var(OPENMPS_LOG_FORMAT).unwrap_or_default()));
         let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string();

@@ -23,7 +23,7 @@ const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_mi
 
 /// What a server's oversubscription depends on, and whom it notifies.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct OversubscriptionOptions {
     /// Cores for programs and sessions; `None`: those that this process may use.
     pub cores: Option<usize>,
     /// Is notified whether programs leave no core free, when sessions begin and end to
@@ -31,7 +31,7 @@ pub struct Options {
     pub notify: fn(bool),
 }
 
-impl Default for Options {
+impl Default for OversubscriptionOptions {
     fn default() -> Self {
         Self { cores: None, notify: |_| {} }
     }
@@ -59,7 +59,10 @@ pub struct Oversubscription {
 
 impl Oversubscription {
     /// No session is at work yet, on this machine and a device with that many queues.
-    pub fn new(queues: usize, Options { cores, notify }: Options) -> Self {
+    pub fn new(
+        queues: usize,
+        OversubscriptionOptions { cores, notify }: OversubscriptionOptions,
+    ) -> Self {
         let all = || std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
         let cores = cores.unwrap_or_else(all).max(1);
         Self { at_work: AtomicUsize::new(0), cores, queues, notify }
@@ -93,13 +96,13 @@ impl Oversubscription {
 
 /// One session's place in the oversubscription, which it leaves when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Participation {
     oversubscription: Arc<Oversubscription>,
     works: bool,
     manner: Manner,
 }
 
-impl Place {
+impl Participation {
     /// The place of a session that does not work yet.
     pub fn new(oversubscription: &Arc<Oversubscription>) -> Self {
         let manner = Manner { waiting: Waiting::Plain, factor: 1, critical: false };
@@ -149,7 +152,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Participation {
     fn drop(&mut self) {
         self.count(false);
     }
@@ -166,8 +169,9 @@ mod tests {
         let notify = |is_too_large| NOTIFIED.store(is_too_large, Ordering::Relaxed);
         let notified = || NOTIFIED.load(Ordering::Relaxed);
         let oversubscription =
-            Arc::new(Oversubscription::new(3, Options { cores: Some(5), notify }));
-        let mut places: Vec<Place> = (0..4).map(|_| Place::new(&oversubscription)).collect();
+            Arc::new(Oversubscription::new(3, OversubscriptionOptions { cores: Some(5), notify }));
+        let mut places: Vec<Participation> =
+            (0..4).map(|_| Participation::new(&oversubscription)).collect();
         let of = |waiting, critical| Some(Manner { waiting, factor: 1, critical });
         let some = |waiting| of(waiting, false);
         assert_eq!(places[0].update(true, false), None);
@@ -195,7 +199,10 @@ mod tests {
     #[test]
     fn several_programs_leave_a_core_to_others() {
         let is_too_large = |cores, at_work| {
-            let options = Options { cores: Some(cores), ..Options::default() };
+            let options = OversubscriptionOptions {
+                cores: Some(cores),
+                ..OversubscriptionOptions::default()
+            };
             let at_work = AtomicUsize::new(at_work);
             Oversubscription { at_work, ..Oversubscription::new(3, options) }.is_too_large()
         };
@@ -206,7 +213,8 @@ mod tests {
 
     #[test]
     fn hundreds_at_work_look_less_often() {
-        let options = Options { cores: Some(2), ..Options::default() };
+        let options =
+            OversubscriptionOptions { cores: Some(2), ..OversubscriptionOptions::default() };
         let at_work = |sessions| Oversubscription {
             at_work: AtomicUsize::new(sessions),
             ..Oversubscription::new(3, options)
@@ -215,7 +223,7 @@ mod tests {
         assert_eq!([0, 1, 32, 63].map(factor), [1; 4]);
         assert_eq!([64, 256, 1024, 100_000].map(factor), [2, 8, 32, 32]);
         let oversubscription = Arc::new(at_work(127));
-        let mut place = Place::new(&oversubscription);
+        let mut place = Participation::new(&oversubscription);
         let change = place.update(true, false).expect("something has changed");
         assert_eq!((change.factor, place.factor()), (4, 4));
     }

@@ -68,10 +68,13 @@ impl Row {
     }
 
     /// The window with that number.
-    fn window(&self, number: u32) -> Window {
+    fn window(&self, number: u32) -> AddressWindow {
         match number.checked_sub(LARGE_WINDOWS) {
-            None => Window { base: self.base + u64::from(number) * self.large, bytes: self.large },
-            Some(small) => Window {
+            None => AddressWindow {
+                base: self.base + u64::from(number) * self.large,
+                bytes: self.large,
+            },
+            Some(small) => AddressWindow {
                 base: self.small_base() + u64::from(small) * self.small,
                 bytes: self.small,
             },
@@ -95,14 +98,14 @@ pub fn device_window_of(address: u64) -> Option<u32> {
 
 /// One range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct AddressWindow {
     /// First address.
     pub base: u64,
     /// Length, bytes.
     pub bytes: u64,
 }
 
-impl Window {
+impl AddressWindow {
     /// True if the range lies in the window, all of it.
     pub fn contains(self, address: u64, bytes: u64) -> bool {
         address >= self.base && bytes <= self.bytes && address - self.base <= self.bytes - bytes
@@ -142,7 +145,7 @@ struct Pairs {
 
 /// All windows of a server.
 #[derive(Clone, Default)]
-pub struct Windows {
+pub struct DeviceWindows {
     pairs: Arc<Mutex<Pairs>>,
     /// Given back, and not reported to the daemon yet.
     free: Arc<Mutex<Vec<u32>>>,
@@ -150,7 +153,7 @@ pub struct Windows {
     waiting: Arc<AtomicU32>,
 }
 
-impl Windows {
+impl DeviceWindows {
     /// Takes the pair of windows with that number, or for [`WINDOW_ANY`] the first free one;
     /// `None` if it is taken, or all are. Dropping the lease gives it back.
     pub fn take(&self, wanted: u32) -> Option<Lease> {
@@ -172,7 +175,7 @@ impl Windows {
         self.pairs.lock()
     }
 
-    /// As [`Windows::take`], for a client to which the daemon gave windows in which a session that ends still
+    /// As [`DeviceWindows::take`], for a client to which the daemon gave windows in which a session that ends still
     /// has memory of another device: waits for that end as long as `goes_on` says true.
     pub fn take_when_free(&self, wanted: u32, goes_on: impl Fn() -> bool) -> Option<Lease> {
         self.take_as_when_free(wanted, true, goes_on)
@@ -205,7 +208,7 @@ impl Windows {
 
     /// Takes the pair of windows of which one has this address, for memory of another device; `None`
     /// if it is taken, or no window has it. A session that ends may still have it: that is waited for.
-    /// Its release is reported to the daemon only if [`Windows::report`] named it.
+    /// Its release is reported to the daemon only if [`DeviceWindows::report`] named it.
     pub fn take_at(&self, address: u64) -> Option<Lease> {
         // Host windows come after all device windows.
         let row = if address < HOST_BASE { DEVICE } else { HOST };
@@ -239,18 +242,18 @@ impl Windows {
 
 /// A pair of windows, taken until this is dropped.
 pub struct Lease {
-    windows: Windows,
+    windows: DeviceWindows,
     index: u32,
 }
 
 impl Lease {
     /// The device window.
-    pub fn device(&self) -> Window {
+    pub fn device(&self) -> AddressWindow {
         DEVICE.window(self.index)
     }
 
     /// The host window.
-    pub fn host(&self) -> Window {
+    pub fn host(&self) -> AddressWindow {
         HOST.window(self.index)
     }
 }
@@ -271,14 +274,14 @@ impl Drop for Lease {
 /// reservations at several servers, and memory of one device is mapped at its address in another
 /// device's server: where servers begin at different places, they seldom want the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ArenaPart {
     /// The device's ordinal.
     pub ordinal: u32,
     /// Number of devices.
     pub of: u32,
 }
 
-impl Part {
+impl ArenaPart {
     /// All addresses: there is one device.
     pub const ALL: Self = Self { ordinal: 0, of: 1 };
 
@@ -300,7 +303,7 @@ pub struct Arena {
 
 impl Arena {
     /// The arena of the server of a device.
-    pub fn new(part: Part) -> Self {
+    pub fn new(part: ArenaPart) -> Self {
         Self { taken: Arc::default(), first: ARENA_BASE + part.of(ARENA_BYTES) }
     }
 
@@ -354,7 +357,7 @@ mod tests {
 
     #[test]
     fn windows_are_disjoint_and_come_back() {
-        let windows = Windows::default();
+        let windows = DeviceWindows::default();
         let mut leases: Vec<Lease> = std::iter::from_fn(|| windows.take(WINDOW_ANY)).collect();
         assert_eq!(leases.len(), CLIENTS_MAX);
         for pair in leases.windows(2) {
@@ -393,7 +396,7 @@ mod tests {
 
     #[test]
     fn the_release_of_windows_for_another_devices_memory_is_no_clients() {
-        let windows = Windows::default();
+        let windows = DeviceWindows::default();
         let address = DEVICE_BASE + 2 * DEVICE_BYTES;
         drop(windows.take_at(address));
         assert_eq!(windows.given_back(), [], "the next client may have them already");
@@ -409,7 +412,7 @@ mod tests {
     #[test]
     fn ranges_of_the_arena_are_disjoint_and_come_back() {
         const MIB: u64 = 1 << 20;
-        let arena = Arena::new(Part::ALL);
+        let arena = Arena::new(ArenaPart::ALL);
         let first = arena.take(0, 2 * MIB, 2 * MIB).unwrap();
         assert_eq!(first.address(), ARENA_BASE);
         let second = arena.take(ARENA_BASE, 4 * MIB, 4 * MIB).unwrap();
@@ -427,7 +430,7 @@ mod tests {
 
     #[test]
     fn arenas_of_two_devices_begin_at_different_places() {
-        let arena = Arena::new(Part { ordinal: 1, of: 2 });
+        let arena = Arena::new(ArenaPart { ordinal: 1, of: 2 });
         let middle = ARENA_BASE + ARENA_BYTES / 2;
         let lease = arena.take(0, 1 << 21, 1 << 21).unwrap();
         assert_eq!(lease.address(), middle);
@@ -439,17 +442,18 @@ mod tests {
 
     #[test]
     fn parts_begin_where_the_one_before_ends() {
-        let starts = |of| (0..of).map(|ordinal| Part { ordinal, of }.of(128)).collect::<Vec<u64>>();
+        let starts =
+            |of| (0..of).map(|ordinal| ArenaPart { ordinal, of }.of(128)).collect::<Vec<u64>>();
         assert_eq!(starts(1), [0]);
         assert_eq!(starts(4), [0, 32, 64, 96]);
         assert_eq!(starts(3), [0, 42, 84]);
         assert_eq!(starts(16).last(), Some(&120));
-        assert_eq!(Part { ordinal: 9, of: 0 }.of(128), 0);
+        assert_eq!(ArenaPart { ordinal: 9, of: 0 }.of(128), 0);
     }
 
     #[test]
     fn a_range_must_lie_inside_whole() {
-        let window = Window { base: 0x1000, bytes: 0x100 };
+        let window = AddressWindow { base: 0x1000, bytes: 0x100 };
         assert!(window.contains(0x1000, 0x100));
         assert!(window.contains(0x1100, 0));
         for (address, bytes) in

@@ -369,9 +369,9 @@ fn a_provider_that_does_not_start_is_reported() {
     let (daemon, control) = channel::socket::SeqPacket::pair().unwrap();
     let options = server::Options {
         device: None,
-        warm: server::warm::Options::default(),
+        warm: server::warm::PreloadOptions::default(),
         launch_batching: Default::default(),
-        oversubscription: server::oversubscription::Options::default(),
+        oversubscription: server::oversubscription::OversubscriptionOptions::default(),
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

@@ -5,7 +5,7 @@ mod support;
 use channel::request::{CODE_HAS_VARIABLES, GetFunction, GetGlobal, NO_CODE};
 use cuda_api::{CUmodule, CudaError};
 use server::device::Driver;
-use server::warm::Options;
+use server::warm::PreloadOptions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::*;
@@ -21,7 +21,8 @@ impl Place {
     }
 
     fn start(&self, budget_bytes: u64) -> Server {
-        let options = Options { directory: Some(self.0.clone()), budget_bytes: Some(budget_bytes) };
+        let options =
+            PreloadOptions { directory: Some(self.0.clone()), budget_bytes: Some(budget_bytes) };
         let driver = Driver { table: provider::table(), extension: None };
         Server::start_with(driver, options)
     }

@@ -41,17 +41,19 @@ mod time;
 pub use describe::{DeviceInfo, describe_all};
 pub use host_callback::HostCallback;
 pub use objects::array::{Array, ImageObject, MipmappedArray, Shown};
-pub use objects::code_cache::{CodeKey, Held};
+pub use objects::code_cache::{CodeInUse, CodeKey};
 pub use objects::copy::Copy3DSide;
 pub use objects::function::{ClusterQuestion, Function};
 pub use objects::graph::{ChainWork, Condition, GraphBuilder, NodeChain};
 pub use objects::host::HostRegistration;
-pub use objects::jit_option::{BuildLog, JitOption};
+pub use objects::jit_option::{BuildLog, NumericJitOption};
 pub use objects::launch_shape::LaunchShape;
 pub use objects::linking::{INPUT_PTX, link};
 pub use objects::managed::{ManagedRoom, ManagedVariables};
-pub use objects::memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
-pub use objects::module::{Ahead, IMAGE_PADDING_BYTES, Module};
+pub use objects::memory::{
+    DeviceMapping, DeviceReservation, Physical, new_chunk, old_chunk, write,
+};
+pub use objects::module::{IMAGE_PADDING_BYTES, Module, PreparedCode};
 pub use objects::stream::{Event, RawEvent, Stream, clusters};
 pub use objects::tensor::TensorMapKind;
 pub use range::CheckedRange;
@@ -61,16 +63,16 @@ pub use sms::green_contexts::KEPT_GREEN_CONTEXTS_MAX;
 pub use sms::partition::{SmCount, SmLease, SmPlaces};
 pub use sms::placed_graph::PlacedGraph;
 pub use sync::context_sync::{
-    ContextCall, ContextSync, HELD_PERCENT_MAX, Progress, SHALLOW_KERNELS, SyncReport, SyncTotals,
-    Waiting,
+    CallProgress, ContextCall, ContextSync, HELD_PERCENT_MAX, OpenCall, SHALLOW_KERNELS,
+    SyncReport, SyncTotals,
 };
-pub use sync::in_flight::InFlight;
+pub use sync::in_flight::SessionInFlight;
 pub use time::cupti::{Cupti, KernelRecord, WindowRecords};
 pub use time::event_cost::EventCost;
 pub use time::submission_time::SubmissionTime;
 pub use time::timing::{Started, Stopwatch, Timed};
 
-use crate::window::Part;
+use crate::window::ArenaPart;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CUuuid, CudaError, DriverTable};
@@ -101,7 +103,7 @@ pub struct Device {
     driver: Driver,
     ordinal: CUdevice,
     /// Which of how many devices it is.
-    part: Part,
+    part: ArenaPart,
     context: Owned<CUcontext>,
     info: DeviceInfo,
     driver_version: i32,
@@ -158,7 +160,7 @@ impl Device {
         Ok(Self {
             driver,
             ordinal,
-            part: Part { ordinal: ordinal as u32, of: describe::device_count(calls)? as u32 },
+            part: ArenaPart { ordinal: ordinal as u32, of: describe::device_count(calls)? as u32 },
             context,
             info: DeviceInfo::read(calls, ordinal)?,
             driver_version: version,
@@ -255,7 +257,7 @@ impl Device {
     fn synchronising<R>(
         &self,
         call: ContextCall,
-        client: (&str, Option<&InFlight>),
+        client: (&str, Option<&SessionInFlight>),
         ends: &dyn Fn() -> bool,
         f: impl FnOnce() -> Result<R, CudaError>,
     ) -> Result<R, CudaError> {
@@ -340,7 +342,7 @@ impl Device {
     }
 
     /// Which share of the arena its server gives out first.
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> ArenaPart {
         self.part
     }
 

@@ -4,7 +4,7 @@ use super::safe_calls::{DEFAULT_STREAM, Live, SafeExtension};
 use super::sms::green_contexts::GreenContexts;
 use super::sync::context_sync::Listed;
 use super::time::submission_time::SubmissionTime;
-use super::{ContextCall, Device, InFlight};
+use super::{ContextCall, Device, SessionInFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -80,7 +80,7 @@ pub struct Share {
     device: Arc<Device>,
     name: String,
     /// What the session has in flight.
-    in_flight: InFlight,
+    in_flight: SessionInFlight,
     submission_time: SubmissionTime,
     tenant: Option<u64>,
     /// True if its client ends.
@@ -138,7 +138,7 @@ impl Share {
     }
 
     /// What the session has in flight, as other sessions see it.
-    pub fn in_flight(&self) -> &InFlight {
+    pub fn in_flight(&self) -> &SessionInFlight {
         &self.in_flight
     }
 

@@ -24,7 +24,7 @@ use crate::device::{Share, Started, Stopwatch, Stream};
 use crate::trace_log::{TraceLog, now_ns};
 use cuda_api::CUresult;
 use cuda_api::settings::Counting;
-use recorder::{Mark, Recorder};
+use recorder::{Recorder, TraceMark};
 use sampler::{Due, GRAPHS_PER_SAMPLE_MIN, KERNELS_PER_SAMPLE_MIN};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub struct Meter {
 /// Work that is timed or recorded.
 pub struct Timing {
     sample: Option<(Started, Sample)>,
-    record: Option<Mark>,
+    record: Option<TraceMark>,
 }
 
 impl Meter {

@@ -29,7 +29,7 @@ pub struct Subject {
 }
 
 /// A piece of work.
-pub struct Mark {
+pub struct TraceMark {
     subject: Subject,
     /// If the stream was idle.
     start: Option<Event>,
@@ -44,7 +44,7 @@ struct Anchor {
 /// One stream's.
 struct Track {
     stream: CUstream,
-    pending: VecDeque<(Mark, Event)>,
+    pending: VecDeque<(TraceMark, Event)>,
     /// The end that was read last.
     last: Option<Anchor>,
 }
@@ -94,7 +94,7 @@ impl Recorder {
     }
 
     /// A piece of work is about to be submitted. `None` if it cannot be recorded: it is counted as lost.
-    pub fn begin(&mut self, stream: &Stream, mut subject: Subject) -> Option<Mark> {
+    pub fn begin(&mut self, stream: &Stream, mut subject: Subject) -> Option<TraceMark> {
         self.launches += 1;
         if self.pending >= PENDING_MAX {
             self.lost += 1;
@@ -112,11 +112,11 @@ impl Recorder {
         let follows = !stream.take_interrupted();
         let is_busy = follows && end.is_some_and(|end| end.is_done() == Ok(false));
         let start = if is_busy { None } else { Some(self.record(stream).ok()?) };
-        Some(Mark { subject, start })
+        Some(TraceMark { subject, start })
     }
 
     /// It was submitted, or refused.
-    pub fn end(&mut self, mark: Mark, stream: &Stream, submitted: bool) {
+    pub fn end(&mut self, mark: TraceMark, stream: &Stream, submitted: bool) {
         if !submitted {
             self.spare.extend(mark.start);
             return;
@@ -165,7 +165,7 @@ impl Recorder {
     }
 
     /// `None` if its times cannot be read.
-    fn take(&mut self, mark: Mark, end: Event, last: &mut Option<Anchor>) -> Option<()> {
+    fn take(&mut self, mark: TraceMark, end: Event, last: &mut Option<Anchor>) -> Option<()> {
         let after = |from: &Event, event: &Event| {
             Some((f64::from(from.elapsed_ms(event).ok()?) * 1e6) as i64)
         };

@@ -6,7 +6,7 @@
 use super::counts::{self, BusyIntervals, Room};
 use crate::common::Common;
 use crate::device::{Device, SmCount};
-use crate::session::{self, End, Identity, Limits, Link, Stage};
+use crate::session::{self, End, Identity, SessionLimits, SessionLink, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
     Answer, Answered, Change, Client, ClientFault, ClientStatus, ClientWork, DeviceCounts,
@@ -53,7 +53,7 @@ const DESCRIPTORS_A_CLIENT: u64 = 16;
 
 /// One client.
 struct Entry {
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     /// The client's connection: the client does not see its end before this goes.
     _socket: SeqPacket,
     thread: Option<JoinHandle<()>>,
@@ -231,7 +231,7 @@ impl Clients {
             window: client.window,
             comes_again: client.comes_again,
         };
-        let link = Arc::new(Link::new(identity, limits, member));
+        let link = Arc::new(SessionLink::new(identity, limits, member));
         let name = link.name();
         log.line(format!("Client {name} connected"));
         log.line(format!("Creating worker thread for client {name}"));
@@ -260,12 +260,12 @@ impl Clients {
         }
     }
 
-    fn limits_of(&self, settings: &Settings, uid: u32) -> Limits {
+    fn limits_of(&self, settings: &Settings, uid: u32) -> SessionLimits {
         let device = &self.common.device;
         let ordinal = device.ordinal() as u32;
         let uuid = device.info().uuid_text();
         let (places, groups) = (&self.common.places, &self.common.groups);
-        Limits::new(settings, (ordinal, &uuid), places, groups, self.common.host.client(uid))
+        SessionLimits::new(settings, (ordinal, &uuid), places, groups, self.common.host.client(uid))
     }
 
     /// Notes that a client is not taken.
@@ -520,7 +520,7 @@ impl Clients {
     }
 
     /// What is shared with the sessions.
-    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+    pub(super) fn links(&self) -> impl Iterator<Item = &SessionLink> {
         self.entries.iter().map(|entry| &*entry.link)
     }
 
@@ -644,7 +644,7 @@ impl Clients {
 
     /// Clients whose work only the end of the process ends, by their names.
     pub(super) fn stuck(&self) -> Vec<String> {
-        self.links().filter(|link| link.is_stuck()).map(Link::name).collect()
+        self.links().filter(|link| link.is_stuck()).map(SessionLink::name).collect()
     }
 
     /// When it is to be seen next what the device did; never while it counts itself, or there is no client.
@@ -716,7 +716,7 @@ fn status_of(entry: &Entry, device: &Device) -> ClientStatus {
 }
 
 /// A client's part in a fault, if there is news of one.
-fn fault_of(link: &Link) -> Option<ClientFault> {
+fn fault_of(link: &SessionLink) -> Option<ClientFault> {
     let part = link.take_fault()?;
     Some(ClientFault {
         pid: pid_of_process(link.identity.pid),

@@ -11,7 +11,7 @@ use crate::device::{Device, SyncTotals, text};
 use crate::meter::{
     ClientCounters, Counted, KernelCounters, Mean, Reported, ShapeCounters, SubmittedTotals,
 };
-use crate::session::{GRAPHS, Link};
+use crate::session::{GRAPHS, SessionLink};
 use channel::message::{
     Answer, Answered, CONTEXT_CALLS_MAX, CallCounts, ClientCounts, ClientWork, ContextStatus,
     CountsPart, DeviceCounts, ExactCounts, Message, ShapeCounts, StreamCounts, SubmittedCounts,
@@ -47,7 +47,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
 }
 
 /// What the device did for a client; kernels that overlap count each in all of it where it is estimated.
-pub(super) fn work(link: &Link, device: &Device) -> ClientWork {
+pub(super) fn work(link: &SessionLink, device: &Device) -> ClientWork {
     let usage = link.tenant.get().and_then(|tenant| device.usage_of(*tenant));
     let usage = usage.or_else(|| link.last_usage.get().copied());
     let Some(usage) = usage else { return estimate(&link.counters, device) };
@@ -331,7 +331,7 @@ fn stream_counts(slot: u32, counters: &SubmittedTotals) -> StreamCounts {
 }
 
 /// A client's counts by kernel and stream.
-fn parts(link: &Link, device: &Device) -> Vec<CountsPart> {
+fn parts(link: &SessionLink, device: &Device) -> Vec<CountsPart> {
     let mut shapes = Vec::new();
     for (kernel, rows) in timed(&link.counters, attribute(device, MULTIPROCESSOR_COUNT)) {
         let name = kernel.name.to_string_lossy();

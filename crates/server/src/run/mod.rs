@@ -16,11 +16,11 @@ mod succession;
 use crate::after_start;
 use crate::common::{Common, Wakeups};
 use crate::device::{Driver, describe_all};
-use crate::log::{Log, Role};
+use crate::log::{Log, LogRole};
 use crate::oversubscription;
 use crate::printed::Printed;
 use crate::session::End;
-use crate::warm::Options as WarmOptions;
+use crate::warm::PreloadOptions;
 use channel::message::{FDS_MAX, Message};
 use channel::socket::{HangUps, Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
@@ -51,11 +51,11 @@ pub struct Options {
     /// The device that it serves; `None`: the provider's first.
     pub device: Option<CUuuid>,
     /// Its warm list.
-    pub warm: WarmOptions,
+    pub warm: PreloadOptions,
     /// When launches whose sequence repeats itself go as graphs; `None`: as is best for the provider.
     pub launch_batching: Option<LaunchBatching>,
     /// The cores that it has for its clients, and who is notified when they are too few.
-    pub oversubscription: oversubscription::Options,
+    pub oversubscription: oversubscription::OversubscriptionOptions,
 }
 
 /// How a server ended.
@@ -85,13 +85,13 @@ impl Exit {
 /// variables that the provider reads, which no other thread may do meanwhile.
 pub fn run(control: SeqPacket, mut options: Options) -> Exit {
     let log = options.log.clone();
-    log.line_as(Role::Other, "Startup");
+    log.line_as(LogRole::Other, "Startup");
     let socket = options.pipe_directory.join("control");
     log.line_as(
-        Role::Other,
+        LogRole::Other,
         format!("Connecting to control daemon on socket: {}", socket.display()),
     );
-    log.line_as(Role::Other, "Initializing server process");
+    log.line_as(LogRole::Other, "Initializing server process");
     start::prepare_environment(&log);
     cpus::keep_to_list(&log);
     match start::load_provider() {

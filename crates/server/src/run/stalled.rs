@@ -7,7 +7,7 @@
 
 use super::Server;
 use super::clients::Clients;
-use crate::session::{End, FaultPart, Link, Stage, watchdog_limit};
+use crate::session::{End, FaultPart, SessionLink, Stage, watchdog_limit};
 use channel::message::Message;
 use cuda_api::CudaError;
 use recovery::{Candidate, Evidence, Part, attribute};
@@ -95,7 +95,7 @@ impl Clients {
         candidates.iter().map(|link| link.identity.pid).collect()
     }
 
-    fn time_out(&self, link: &Link, limit: Duration) {
+    fn time_out(&self, link: &SessionLink, limit: Duration) {
         self.log(format!(
             "Client {} has work that takes longer than {} s: it is terminated",
             link.name(),

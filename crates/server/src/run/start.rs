@@ -4,7 +4,7 @@ use super::Options;
 use crate::common::{Common, Wakeups};
 use crate::cupti_windows;
 use crate::device::{
-    Device, DeviceError, Driver, HARDWARE_QUEUES, HELD_PERCENT_MAX, Progress, SyncReport,
+    CallProgress, Device, DeviceError, Driver, HARDWARE_QUEUES, HELD_PERCENT_MAX, SyncReport,
 };
 use crate::log::Log;
 use crate::printed::Printed;
@@ -126,7 +126,7 @@ fn line_of(report: &SyncReport) -> String {
     let SyncReport { call, client, waited, progress, others, stalled } = report;
     let (call, waited) = (call.text(), waited.as_millis());
     match progress {
-        Progress::Made(took) => {
+        CallProgress::Made(took) => {
             let took = took.as_millis();
             let beside = match others.len() {
                 0 => "no other client had".to_owned(),
@@ -138,18 +138,18 @@ fn line_of(report: &SyncReport) -> String {
                  client could launch; it waited {waited} ms for a quiescent point"
             )
         }
-        Progress::GivenUp => {
+        CallProgress::GivenUp => {
             format!(
                 "Client {client}: {call} is given up after {waited} ms, because the client ends"
             )
         }
-        Progress::Waits if stalled.is_empty() => {
+        CallProgress::Waits if stalled.is_empty() => {
             let others = others.join(", ");
             format!(
                 "Client {client}: {call} waits since {waited} ms for a quiescent point of {others}"
             )
         }
-        Progress::Waits => {
+        CallProgress::Waits => {
             let of = |(client, since): &(String, Duration)| {
                 format!("{client}, which has made no progress for {} ms", since.as_millis())
             };

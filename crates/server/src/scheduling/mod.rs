@@ -140,7 +140,7 @@ impl Scheduler {
 
 /// What the gate says to a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct GateAnswer {
     /// Whether it may submit.
     pub verdict: Verdict,
     /// If not: after which time it may at the latest, if that is known.
@@ -227,7 +227,7 @@ impl Member {
 
     /// Whether a piece of work may be submitted that is predicted to take so long, beside work of the client's that
     /// stands still if so.
-    pub fn ask(&self, predicted: Predicted, stands: bool) -> Answer {
+    pub fn ask(&self, predicted: Predicted, stands: bool) -> GateAnswer {
         let epoch = self.slot.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
         let mut shared = self.scheduler.lock();
@@ -245,7 +245,16 @@ impl Member {
         let is_latency = account.is_some_and(|of| of.settings.class == Class::Latency);
         let is_followed = is_latency && shared.core.shares_space();
         let is_alone = shared.core.is_alone(now);
-        Answer { verdict, until, bound_ns, is_in_flight, at_ns: now, is_alone, is_followed, epoch }
+        GateAnswer {
+            verdict,
+            until,
+            bound_ns,
+            is_in_flight,
+            at_ns: now,
+            is_alone,
+            is_followed,
+            epoch,
+        }
     }
 
     /// A graph or kernel of the client that was submitted at that time took so long, and takes so long alone, ns.

@@ -8,7 +8,7 @@
 
 use super::stream::code_in_flight::Code;
 use super::stream::submission::Submission;
-use super::{End, Evidence, FaultPart};
+use super::{End, FaultEvidence, FaultPart};
 use cuda_api::{CUresult, CudaError};
 use recovery::Evidence as InFlightEvidence;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Submission {
     fn record_evidence(&mut self) {
         let (codes, least) = self.streams.code_in_flight();
         let evidence = match least {
-            None => Evidence {
+            None => FaultEvidence {
                 part: InFlightEvidence::Nothing,
                 text: "none of its kernels was in flight".into(),
             },
@@ -113,7 +113,7 @@ impl Submission {
                 let text = format!(
                     "in flight were its kernels {names}, the rarest launched {launched_before} times before"
                 );
-                Evidence { part: InFlightEvidence::Kernels { launched_before }, text }
+                FaultEvidence { part: InFlightEvidence::Kernels { launched_before }, text }
             }
         };
         self.link.record_evidence(evidence);

@@ -1,6 +1,6 @@
 //! What a session's thread and the server's main thread share of one client.
 
-use super::policy::limits::Limits;
+use super::policy::limits::SessionLimits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::message::{Declared, pid_of_process};
@@ -44,7 +44,7 @@ impl Identity {
 
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
+pub struct FaultEvidence {
     /// What was in flight.
     pub part: recovery::Evidence,
     /// The same in words, for the log.
@@ -84,13 +84,13 @@ pub enum Stage {
 }
 
 /// The shared part.
-pub struct Link {
+pub struct SessionLink {
     /// Who the client is.
     pub identity: Identity,
     end: AtomicU8,
     stage: AtomicU8,
     /// What it may have.
-    pub limits: Limits,
+    pub limits: SessionLimits,
     /// What it has submitted, and what became of that.
     pub counters: Arc<ClientCounters>,
     /// Its place at the gate that all sessions share.
@@ -104,7 +104,7 @@ pub struct Link {
     doorbell: OnceLock<Doorbell>,
     region: OnceLock<Region>,
     ends: AtomicBool,
-    evidence: OnceLock<Evidence>,
+    evidence: OnceLock<FaultEvidence>,
     stuck: AtomicBool,
     restored: Mutex<Option<Option<Repeats>>>,
     likely: AtomicBool,
@@ -118,9 +118,9 @@ pub struct Link {
     fault: Mutex<Option<FaultPart>>,
 }
 
-impl Link {
+impl SessionLink {
     /// The link of a client that has just come.
-    pub fn new(identity: Identity, limits: Limits, scheduling: Member) -> Self {
+    pub fn new(identity: Identity, limits: SessionLimits, scheduling: Member) -> Self {
         Self {
             scheduling: Arc::new(scheduling),
             identity,
@@ -178,7 +178,7 @@ impl Link {
         self.ends.store(true, Ordering::Release);
     }
 
-    /// True after [`Link::set_ends`].
+    /// True after [`SessionLink::set_ends`].
     pub fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
     }
@@ -188,7 +188,7 @@ impl Link {
         self.stuck.store(true, Ordering::Release);
     }
 
-    /// True after [`Link::set_stuck`].
+    /// True after [`SessionLink::set_stuck`].
     pub fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Acquire)
     }
@@ -198,7 +198,7 @@ impl Link {
         self.likely.store(true, Ordering::Release);
     }
 
-    /// True after [`Link::set_likely`].
+    /// True after [`SessionLink::set_likely`].
     pub fn is_likely(&self) -> bool {
         self.likely.load(Ordering::Acquire)
     }
@@ -208,7 +208,7 @@ impl Link {
         *self.restored.lock() = Some(work);
     }
 
-    /// What there is to say once after [`Link::set_restored`].
+    /// What there is to say once after [`SessionLink::set_restored`].
     pub fn take_restored(&self) -> Option<Declared> {
         let work = self.restored.lock().take()?;
         Some(Declared {
@@ -258,7 +258,7 @@ impl Link {
         std::mem::replace(&mut *known, stall).is_none()
     }
 
-    /// What was said by [`Link::set_stalled`].
+    /// What was said by [`SessionLink::set_stalled`].
     pub fn stalled(&self) -> Option<Stall> {
         *self.stalled.lock()
     }
@@ -282,12 +282,12 @@ impl Link {
     }
 
     /// Says what part the client may have had in the shared context's fault. The first word stays.
-    pub fn record_evidence(&self, evidence: Evidence) {
+    pub fn record_evidence(&self, evidence: FaultEvidence) {
         let _ = self.evidence.set(evidence);
     }
 
-    /// What was said by [`Link::record_evidence`].
-    pub fn evidence(&self) -> Option<&Evidence> {
+    /// What was said by [`SessionLink::record_evidence`].
+    pub fn evidence(&self) -> Option<&FaultEvidence> {
         self.evidence.get()
     }
 
@@ -332,15 +332,15 @@ mod tests {
         let (command, comes_again) = ("x".into(), false);
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command, window: 0, comes_again };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
-        let limits = Limits::new(
+        let limits = SessionLimits::new(
             &Default::default(),
             (0, "GPU-"),
             &places,
             &Default::default(),
-            crate::account::Account::new(0),
+            crate::account::MemoryAccount::new(0),
         );
         let member = Scheduler::new(Default::default(), 132).join(Default::default());
-        let link = Link::new(identity, limits, member);
+        let link = SessionLink::new(identity, limits, member);
         assert_eq!(link.ending(), None);
         link.end(End::Terminated);
         link.end(End::ServerEnds);

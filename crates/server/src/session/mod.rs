@@ -6,7 +6,7 @@
 //! touch what belongs to another client; the worst that a client can do is to lose its session.
 //!
 //! The thread never waits inside the provider for a client's work: it polls, so that it can be
-//! asked to end ([`Link`]).
+//! asked to end ([`SessionLink`]).
 
 mod calls;
 mod dispatch;
@@ -26,12 +26,12 @@ mod start;
 mod stream;
 
 pub use graph::table::{GRAPHS, GRAPHS_MAX, NODES_MAX};
-pub use link::{End, Evidence, FaultPart, Identity, Link, Stage};
+pub use link::{End, FaultEvidence, FaultPart, Identity, SessionLink, Stage};
 pub use memory::arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use memory::reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
 pub use module::table::{FUNCTIONS_MAX, MODULES_MAX};
-pub use policy::limits::{Limits, Terms};
+pub use policy::limits::{SessionLimits, Terms};
 pub use start::spawn;
 pub use stream::events::EVENTS_MAX;
 pub use stream::watchdog::limit as watchdog_limit;

@@ -3,7 +3,7 @@
 //! A provider with tenants keeps it for each of them. One without has one buffer for all kernels,
 //! and [`Printed`](crate::printed::Printed) finds out whose what is.
 
-use super::Link;
+use super::SessionLink;
 use crate::common::Common;
 use crate::device::Share;
 use channel::request::{PrintfDrain, PrintfText};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// What one client's kernels print.
 pub struct Printing {
     share: Rc<Share>,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     common: Arc<Common>,
     /// True if kernels were launched that may have printed text that is not fetched yet.
     is_open: bool,
@@ -23,7 +23,7 @@ pub struct Printing {
 
 impl Printing {
     /// Nothing was printed.
-    pub fn new(share: &Rc<Share>, link: &Arc<Link>, common: &Arc<Common>) -> Self {
+    pub fn new(share: &Rc<Share>, link: &Arc<SessionLink>, common: &Arc<Common>) -> Self {
         Self { share: share.clone(), link: link.clone(), common: common.clone(), is_open: false }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Its program waits meanwhile, so server.log says where the time goes.
 
-use super::Link;
+use super::SessionLink;
 use crate::common::Common;
 use channel::request::{
     AdoptChunk, ChunkCreate, Copy3D, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc,
@@ -78,7 +78,7 @@ impl Restored {
     }
 
     /// The client's work goes on: reports what was restored.
-    pub(super) fn finish(self, link: &Link, common: &Common) {
+    pub(super) fn finish(self, link: &SessionLink, common: &Common) {
         link.set_restored(self.repeats);
         common.wake_main();
         // Memory alone is what a program has of another device.

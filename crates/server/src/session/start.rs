@@ -10,11 +10,11 @@ use super::stream::callbacks::Callbacks;
 use super::stream::events::Events;
 use super::stream::pending::Pending;
 use super::stream::submission::Submission;
-use super::{Link, Session, Stage};
+use super::{Session, SessionLink, Stage};
 use crate::account::Refusal;
 use crate::common::Common;
 use crate::device::Share;
-use crate::window::{CLIENTS_MAX, Lease, Window};
+use crate::window::{AddressWindow, CLIENTS_MAX, Lease};
 use channel::limits::WINDOW_ANY;
 use channel::log_line::Level;
 use channel::memfd::FileError;
@@ -92,7 +92,7 @@ impl StartError {
 /// If the system has no thread for it.
 pub fn spawn(
     common: Arc<Common>,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     socket: SeqPacket,
     region: OwnedFd,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -120,7 +120,7 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("panic")
 }
 
-fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedFd) {
+fn serve(common: Arc<Common>, link: Arc<SessionLink>, socket: SeqPacket, region: OwnedFd) {
     let refuse = |error: &StartError, socket: &SeqPacket| {
         let text = format!("Client {} is refused: {error}", link.name());
         common.log.line_at(Level::Warning, text);
@@ -185,7 +185,7 @@ fn open_region(socket: &SeqPacket, file: OwnedFd) -> Result<Region, StartError> 
 
 /// Has the log say when a client may have no more memory: unlike a device that is full, that is an
 /// operator's setting.
-fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
+fn tell_refusals(common: &Arc<Common>, link: &Arc<SessionLink>) {
     let (log, name) = (common.log.clone(), link.name());
     link.limits.memory.tell_refusals(move |refusal| {
         let Refusal { wanted_bytes, used_bytes, limit_bytes, level, count } = refusal;
@@ -198,7 +198,7 @@ fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
 }
 
 /// The same of memory of the machine that the server holds for it.
-fn tell_host_refusals(common: &Arc<Common>, link: &Arc<Link>) {
+fn tell_host_refusals(common: &Arc<Common>, link: &Arc<SessionLink>) {
     let (log, name) = (common.log.clone(), link.name());
     link.limits.host.tell_refusals(move |refusal| {
         let Refusal { wanted_bytes, used_bytes, limit_bytes, level, count } = refusal;
@@ -215,7 +215,7 @@ fn tell_host_refusals(common: &Arc<Common>, link: &Arc<Link>) {
 }
 
 /// Has the daemon hear when the client's group may have more memory and the device has none.
-fn ask_for_room(common: &Arc<Common>, link: &Arc<Link>) {
+fn ask_for_room(common: &Arc<Common>, link: &Arc<SessionLink>) {
     // The account is the link's: a link that held itself would never go.
     let (common, of) = (common.clone(), Arc::downgrade(link));
     link.limits.memory.ask_for_room(move || {
@@ -231,7 +231,7 @@ impl Session {
     /// Sets everything up and welcomes the client.
     fn open(
         common: &Arc<Common>,
-        link: &Arc<Link>,
+        link: &Arc<SessionLink>,
         socket: SeqPacket,
         region: Region,
     ) -> Result<Self, StartError> {
@@ -300,7 +300,7 @@ impl Session {
         let (least, greatest) = device.stream_priorities();
         let (mut attributes, sms) = (info.attributes, self.submission.link.limits.sms());
         attributes[SMS] = sms as i32;
-        let window = |w: Window| message::Window { address: w.base, bytes: w.bytes };
+        let window = |w: AddressWindow| message::Window { address: w.base, bytes: w.bytes };
         let welcome = Welcome {
             client_id: self.submission.link.identity.id,
             server_pid: std::process::id(),

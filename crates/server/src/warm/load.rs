@@ -3,8 +3,8 @@
 //! At a server's start what clients of another one have comes first, however long it takes: that one
 //! serves meanwhile. Then what was used last, within a budget of time and of device memory.
 
-use super::store::{Kept, Store, Use};
-use crate::device::{Ahead, CodeKey, Device, Module};
+use super::store::{ImageUse, Store, StoredImage};
+use crate::device::{CodeKey, Device, Module, PreparedCode};
 use crate::log::Log;
 use channel::message::WarmStatus;
 use cuda_api::CudaError;
@@ -24,7 +24,7 @@ const TAKEN_OF_FILE_MAX: u64 = 2;
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) status: WarmStatus,
-    pub(super) uses: HashMap<CodeKey, Use>,
+    pub(super) uses: HashMap<CodeKey, ImageUse>,
     /// In the order of loading.
     keys: Vec<CodeKey>,
     /// Most local memory that a thread of a kernel needs, bytes.
@@ -132,7 +132,7 @@ pub(super) fn load_names(
         if status.bytes + bytes > budget.bytes {
             continue;
         }
-        let Some(Kept { key, image, used }) = store.load(name) else { continue };
+        let Some(StoredImage { key, image, used }) = store.load(name) else { continue };
         store.set_loading(Some(name));
         let how = (&used.options[..], used.variables.as_ref());
         let modules = if used.variables.is_some() { *modules } else { 1 };
@@ -141,7 +141,7 @@ pub(super) fn load_names(
                 break;
             }
             match Module::load_ahead(device, key, image.clone(), how, used.kernels.iter()) {
-                Ok(Ahead { kernels, local_bytes }) => {
+                Ok(PreparedCode { kernels, local_bytes }) => {
                     status.images += 1;
                     status.kernels += kernels;
                     loaded.local_bytes = local_bytes.max(loaded.local_bytes);

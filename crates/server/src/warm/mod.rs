@@ -12,7 +12,7 @@ mod held;
 mod load;
 mod store;
 
-use crate::device::{CodeKey, Device, Held, JitOption};
+use crate::device::{CodeInUse, CodeKey, Device, NumericJitOption};
 use crate::log::Log;
 use channel::message::WarmStatus;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{Store, Use};
+use store::{ImageUse, Store};
 
 /// Device memory for what is loaded at the start where nothing else is set, bytes.
 pub const BUDGET_BYTES: u64 = 256 << 20;
@@ -47,14 +47,14 @@ const WRITE_MAX: Duration = Duration::from_secs(5);
 
 /// Where a server's list is, and how much of it is loaded.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct PreloadOptions {
     /// The directory of all devices' lists; `None`: no list is kept.
     pub directory: Option<PathBuf>,
     /// Device memory, bytes; 0: no list is kept; `None`: [`BUDGET_BYTES`].
     pub budget_bytes: Option<u64>,
 }
 
-impl Options {
+impl PreloadOptions {
     /// What the environment says.
     pub fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.trim().is_empty());
@@ -73,12 +73,12 @@ enum Note {
     Image {
         key: CodeKey,
         image: Vec<u8>,
-        used: Use,
+        used: ImageUse,
     },
     Again(CodeKey),
     Kernel(CodeKey, CString),
     /// Loaded ahead, since the start.
-    Ahead(CodeKey, Use),
+    Ahead(CodeKey, ImageUse),
 }
 
 /// A server's list.
@@ -103,7 +103,7 @@ pub struct Warm {
 impl Warm {
     /// Loads what is on the list, and keeps it from now on. The log says what goes wrong, and there
     /// is no list then. The context is current on this thread.
-    pub fn start(device: &Device, options: &Options, log: &Log) -> Self {
+    pub fn start(device: &Device, options: &PreloadOptions, log: &Log) -> Self {
         let budget = options.budget_bytes.unwrap_or(BUDGET_BYTES);
         let directory = options.directory.as_ref().filter(|_| budget > 0 && !device.has_tenants());
         let Some(directory) = directory else { return Self::default() };
@@ -217,7 +217,7 @@ impl Warm {
         &self,
         key: CodeKey,
         image: &[u8],
-        options: &[JitOption],
+        options: &[NumericJitOption],
         variables: Option<&Variables>,
     ) {
         if !self.takes(image) {
@@ -228,7 +228,7 @@ impl Warm {
             return;
         }
         let (options, variables) = (options.to_vec(), variables.cloned());
-        let used = Use { options, variables, ..Use::default() };
+        let used = ImageUse { options, variables, ..ImageUse::default() };
         let bytes = image.len() as u64;
         let waiting = self.unwritten_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if waiting > self.image_bytes_max
@@ -268,14 +268,14 @@ impl Warm {
 /// Writes down what clients use.
 struct Writer {
     store: Store,
-    uses: HashMap<CodeKey, Use>,
+    uses: HashMap<CodeKey, ImageUse>,
     /// Bytes of the list's files, or more.
     bytes: u64,
     known: Arc<Mutex<HashSet<CodeKey>>>,
     unwritten_bytes: Arc<AtomicU64>,
     changed: HashSet<CodeKey>,
     /// What clients have, and what was last written of that.
-    held: Arc<Held>,
+    held: Arc<CodeInUse>,
     said: BTreeMap<CodeKey, u32>,
 }
 

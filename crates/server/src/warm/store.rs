@@ -5,7 +5,7 @@
 //! loaded once is loaded, regardless of what happened to the files. The directory is this user's
 //! alone, because its content goes to the driver.
 
-use crate::device::{CodeKey, JitOption};
+use crate::device::{CodeKey, NumericJitOption};
 use ptx::module_state::{Variable, Variables};
 use rustix::process::Resource;
 use sha2::{Digest, Sha256};
@@ -37,9 +37,9 @@ const LOADING: &str = "loading";
 
 /// How an image was used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct ImageUse {
     /// The options that it was loaded with.
-    pub options: Vec<JitOption>,
+    pub options: Vec<NumericJitOption>,
     /// Its kernels that were asked for.
     pub kernels: BTreeSet<CString>,
     /// Its variables, if it has any.
@@ -48,13 +48,13 @@ pub struct Use {
 
 /// An image that is kept.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredImage {
     /// By what it is found.
     pub key: CodeKey,
     /// Its bytes.
     pub image: Vec<u8>,
     /// How it was used.
-    pub used: Use,
+    pub used: ImageUse,
 }
 
 /// A file's name and length, and when it was used.
@@ -182,12 +182,12 @@ impl Store {
     }
 
     /// What is kept under a name. Files that are not what was written go.
-    pub fn load(&self, name: &str) -> Option<Kept> {
+    pub fn load(&self, name: &str) -> Option<StoredImage> {
         let kept = self.read(name, LIST, LIST_BYTES_MAX).ok().and_then(|list| {
             let used = parse(std::str::from_utf8(&list).ok()?)?;
             let image = self.read(name, IMAGE, self.bytes_max).ok()?;
             let key = CodeKey::of(&image, &used.options);
-            (key.to_string() == name).then_some(Kept { key, image, used })
+            (key.to_string() == name).then_some(StoredImage { key, image, used })
         });
         if kept.is_none() {
             self.remove(name);
@@ -213,7 +213,7 @@ impl Store {
     }
 
     /// Keeps how an image was used, from now on. Returns bytes of the file.
-    pub fn save_use(&self, key: &CodeKey, used: &Use) -> io::Result<u64> {
+    pub fn save_use(&self, key: &CodeKey, used: &ImageUse) -> io::Result<u64> {
         let text = print(used);
         self.write(&key.to_string(), LIST, text.as_bytes())?;
         Ok(text.len() as u64)
@@ -275,7 +275,7 @@ fn digest(text: &str) -> String {
     hex
 }
 
-fn print(used: &Use) -> String {
+fn print(used: &ImageUse) -> String {
     let mut text = format!("{HEAD}\n");
     for option in &used.options {
         let _ = writeln!(text, "option {} {}", option.number(), option.value());
@@ -302,7 +302,7 @@ fn print(used: &Use) -> String {
     text + "digest " + &digest + "\n"
 }
 
-fn parse(text: &str) -> Option<Use> {
+fn parse(text: &str) -> Option<ImageUse> {
     let (body, given) = text.trim_end().rsplit_once('\n')?;
     let body = format!("{body}\n");
     if given.strip_prefix("digest ")? != digest(&body) {
@@ -312,12 +312,12 @@ fn parse(text: &str) -> Option<Use> {
     if lines.next()? != HEAD {
         return None;
     }
-    let (mut used, mut count) = (Use::default(), 0);
+    let (mut used, mut count) = (ImageUse::default(), 0);
     for line in lines {
         match line.split_once(' ')? {
             ("option", option) => {
                 let (number, value) = option.split_once(' ')?;
-                let option = JitOption::new(number.parse().ok()?, value.parse().ok()?);
+                let option = NumericJitOption::new(number.parse().ok()?, value.parse().ok()?);
                 used.options.push(option.ok()?);
             }
             ("variables", all) => {
@@ -385,10 +385,10 @@ mod tests {
         }
     }
 
-    fn used() -> Use {
+    fn used() -> ImageUse {
         let kernels = ["add", "_Z3mulPf"].map(|name| CString::new(name).expect("a name"));
-        let options = vec![JitOption::new(0, 32).expect("an option")];
-        Use { options, kernels: kernels.into(), variables: None }
+        let options = vec![NumericJitOption::new(0, 32).expect("an option")];
+        ImageUse { options, kernels: kernels.into(), variables: None }
     }
 
     #[test]
@@ -396,11 +396,11 @@ mod tests {
         let variable = |name: &str, place| Variable { name: name.to_owned(), bytes: 12, place };
         let all = vec![variable("a b", None), variable("c", Some((3, 64)))];
         let variables = Variables { all, section_bytes: vec![0, 7, 0, 128] };
-        let with = Use { variables: Some(variables.clone()), ..used() };
+        let with = ImageUse { variables: Some(variables.clone()), ..used() };
         assert_eq!(parse(&print(&with)), Some(with));
         let mut odd = variables;
         odd.all.push(variable("two\nlines", None));
-        assert_eq!(parse(&print(&Use { variables: Some(odd), ..used() })), None);
+        assert_eq!(parse(&print(&ImageUse { variables: Some(odd), ..used() })), None);
     }
 
     fn save(store: &Store, image: &[u8]) -> CodeKey {

@@ -84,11 +84,11 @@ impl Server {
 
     /// Starts a server on a provider.
     pub fn start_on(driver: Driver) -> Self {
-        Self::start_with(driver, server::warm::Options::default())
+        Self::start_with(driver, server::warm::PreloadOptions::default())
     }
 
     /// Starts a server on a provider, with a warm list.
-    pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
+    pub fn start_with(driver: Driver, warm: server::warm::PreloadOptions) -> Self {
         Self::start_as(driver, warm, LaunchBatching::Off, None)
     }
 
@@ -100,12 +100,12 @@ impl Server {
 
     /// Starts a server on a provider, with batches as graphs if so, and with so many cores.
     pub fn start_batching(driver: Driver, batches: LaunchBatching, cores: usize) -> Self {
-        Self::start_as(driver, server::warm::Options::default(), batches, Some(cores))
+        Self::start_as(driver, server::warm::PreloadOptions::default(), batches, Some(cores))
     }
 
     fn start_as(
         driver: Driver,
-        warm: server::warm::Options,
+        warm: server::warm::PreloadOptions,
         batches: LaunchBatching,
         cores: Option<usize>,
     ) -> Self {
@@ -122,7 +122,10 @@ impl Server {
             stop: Some(stopped.into()),
             warm,
             launch_batching: Some(batches),
-            oversubscription: server::oversubscription::Options { cores, ..Default::default() },
+            oversubscription: server::oversubscription::OversubscriptionOptions {
+                cores,
+                ..Default::default()
+            },
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));

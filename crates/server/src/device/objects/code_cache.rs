@@ -10,7 +10,7 @@
 
 use crate::device::objects::variables::FirstValues;
 use crate::device::safe_calls::{Live, Owned};
-use crate::device::{BuildLog, JitOption};
+use crate::device::{BuildLog, NumericJitOption};
 use channel::request::CodeWords;
 use cuda_api::{CUmodule, CUresult, CudaError};
 use locks::Mutex;
@@ -49,7 +49,7 @@ impl CodeKey {
     }
 
     /// The key of an image that is loaded with options.
-    pub fn of(image: &[u8], options: &[JitOption]) -> Self {
+    pub fn of(image: &[u8], options: &[NumericJitOption]) -> Self {
         Self::new(image, options.iter().map(|option| (option.number(), option.value())))
     }
 
@@ -213,9 +213,9 @@ impl Idle {
 
 /// Images that clients have now, and how many modules of each.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<BTreeMap<CodeKey, u32>>);
+pub struct CodeInUse(Mutex<BTreeMap<CodeKey, u32>>);
 
-impl Held {
+impl CodeInUse {
     /// A client has a module of an image.
     pub(in crate::device) fn take(&self, key: CodeKey) {
         *self.0.lock().entry(key).or_default() += 1;
@@ -243,7 +243,7 @@ impl Held {
 pub struct CodeCache {
     slots: Mutex<HashMap<CodeKey, Arc<Slot>>>,
     idle: Mutex<Vec<Idle>>,
-    held: Arc<Held>,
+    held: Arc<CodeInUse>,
     clock: AtomicU64,
     hits: AtomicU64,
     /// Images that are kept beyond [`UNUSED_BYTES_MAX`], bytes.
@@ -378,7 +378,7 @@ impl CodeCache {
     }
 
     /// What clients have now.
-    pub fn held(&self) -> &Arc<Held> {
+    pub fn held(&self) -> &Arc<CodeInUse> {
         &self.held
     }
 

@@ -6,12 +6,12 @@ use std::ffi::c_void;
 
 /// A JIT option whose value is a number, never a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JitOption {
+pub struct NumericJitOption {
     number: u32,
     value: u32,
 }
 
-impl JitOption {
+impl NumericJitOption {
     /// Checks that the option is one whose value is a number: a client must not make the
     /// provider follow a pointer.
     pub fn new(number: u32, value: u32) -> Result<Self, CudaError> {
@@ -74,7 +74,7 @@ pub(in crate::device) struct JitOptions {
 impl JitOptions {
     /// Those options, and logs with room for so many bytes.
     pub(in crate::device) fn new(
-        options: impl Iterator<Item = JitOption>,
+        options: impl Iterator<Item = NumericJitOption>,
         (info_bytes, error_bytes): (usize, usize),
     ) -> Self {
         let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
@@ -123,9 +123,13 @@ mod tests {
 
     #[test]
     fn options_that_are_pointers_are_refused() {
-        assert!(JitOption::new(jit_option::MAX_REGISTERS, 32).is_ok());
+        assert!(NumericJitOption::new(jit_option::MAX_REGISTERS, 32).is_ok());
         for pointer in [jit_option::INFO_LOG_BUFFER, jit_option::ERROR_LOG_BUFFER, 19, 1 << 20] {
-            assert_eq!(JitOption::new(pointer, 0), Err(CudaError::INVALID_VALUE), "{pointer}");
+            assert_eq!(
+                NumericJitOption::new(pointer, 0),
+                Err(CudaError::INVALID_VALUE),
+                "{pointer}"
+            );
         }
     }
 }

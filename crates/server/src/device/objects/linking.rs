@@ -4,7 +4,7 @@
 
 use crate::device::objects::jit_option::JitOptions;
 use crate::device::safe_calls::Owned;
-use crate::device::{BuildLog, Device, JitOption, Share};
+use crate::device::{BuildLog, Device, NumericJitOption, Share};
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
 use cuda_api::constants::jit_option::FALLBACK_STRATEGY;
 use cuda_api::{CUlinkState, CudaError};
@@ -50,7 +50,7 @@ impl Device {
 pub(in crate::device) fn compile(
     share: &Share,
     image: &[u8],
-    options: &[JitOption],
+    options: &[NumericJitOption],
     log_bytes: (usize, usize),
 ) -> Option<(Result<Vec<u8>, CudaError>, BuildLog)> {
     let text = text_of(share.device(), image)?;

@@ -14,13 +14,13 @@ use std::ptr;
 use std::rc::Rc;
 
 /// A range of device addresses that nothing else of this process gets.
-pub struct Reservation {
+pub struct DeviceReservation {
     share: Rc<Share>,
     address: u64,
     bytes: u64,
 }
 
-impl Reservation {
+impl DeviceReservation {
     /// Reserves exactly this range; OUT_OF_MEMORY if the provider gives another one.
     pub fn at(share: &Rc<Share>, address: u64, bytes: u64) -> Result<Self, CudaError> {
         let reservation = Self::near(share, address, bytes)?;
@@ -45,7 +45,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for DeviceReservation {
     fn drop(&mut self) {
         let (calls, address) = (self.share.device().calls(), CUdeviceptr(self.address));
         // Mappings in it were dropped before, by the order of their owner's fields.
@@ -94,7 +94,7 @@ impl Physical {
         let memory = Rc::new(Self::new(share, bytes)?);
         let fd = memory.export()?;
         if !is_untouched_file(&fd) {
-            let scratch = Reservation::near(share, 0, bytes)?;
+            let scratch = DeviceReservation::near(share, 0, bytes)?;
             let mapping = DeviceMapping::new(&memory, scratch.address, bytes, 0)?;
             mapping.set_access(vmm::ACCESS_READ_WRITE)?;
             if let Err(error) = mapping.clear(stream) {

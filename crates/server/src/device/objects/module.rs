@@ -6,7 +6,7 @@ use crate::device::objects::linking;
 use crate::device::objects::variables::{self, FirstValues};
 use crate::device::safe_calls::{Live, Owned};
 use crate::device::share::{gone, made};
-use crate::device::{BuildLog, ContextCall, Device, Function, JitOption, Share};
+use crate::device::{BuildLog, ContextCall, Device, Function, NumericJitOption, Share};
 use cuda_api::constants::function_attribute;
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
 use ptx::module_state::{self, Variables};
@@ -20,7 +20,7 @@ pub const IMAGE_PADDING_BYTES: usize = 64;
 
 /// What was loaded ahead of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ahead {
+pub struct PreparedCode {
     /// Kernels.
     pub kernels: u32,
     /// Most local memory that a thread of one of them needs, bytes.
@@ -60,7 +60,7 @@ impl Module {
     pub fn load(
         share: &Rc<Share>,
         image: Vec<u8>,
-        options: &[JitOption],
+        options: &[NumericJitOption],
         log_bytes: (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
         let loader = Loader { device: share.device(), share: Some(share), is_alone: false };
@@ -75,7 +75,7 @@ impl Module {
         share: &Rc<Share>,
         key: CodeKey,
         image: Vec<u8>,
-        options: &[JitOption],
+        options: &[NumericJitOption],
         (info_bytes, error_bytes): (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
         let bytes = image.len() as u64;
@@ -166,7 +166,7 @@ impl Module {
         share: &Rc<Share>,
         key: CodeKey,
         image: Vec<u8>,
-        options: &[JitOption],
+        options: &[NumericJitOption],
         (info_bytes, error_bytes): (usize, usize),
         variables: &Variables,
     ) -> (Result<Self, CudaError>, BuildLog) {
@@ -195,9 +195,9 @@ impl Module {
         device: &Device,
         key: CodeKey,
         image: Vec<u8>,
-        (options, variables): (&[JitOption], Option<&Variables>),
+        (options, variables): (&[NumericJitOption], Option<&Variables>),
         kernels: impl Iterator<Item = &'a CString>,
-    ) -> Result<Ahead, CudaError> {
+    ) -> Result<PreparedCode, CudaError> {
         let (loader, bytes) = (Loader { device, share: None, is_alone: false }, image.len() as u64);
         let code = match variables {
             None => {
@@ -214,7 +214,7 @@ impl Module {
                 code
             }
         };
-        let mut found = Ahead::default();
+        let mut found = PreparedCode::default();
         for name in kernels {
             // A driver that loads kernels when they are first used does so when it is asked for
             // their attributes.
@@ -392,7 +392,7 @@ impl Loader<'_> {
         &self,
         key: CodeKey,
         image: Vec<u8>,
-        options: &[JitOption],
+        options: &[NumericJitOption],
         log_bytes: (usize, usize),
         variables: &Variables,
     ) -> (Result<WithVariables, CudaError>, BuildLog) {
@@ -421,7 +421,7 @@ impl Loader<'_> {
     pub(in crate::device) fn load(
         &self,
         mut image: Vec<u8>,
-        options: &[JitOption],
+        options: &[NumericJitOption],
         log_bytes: (usize, usize),
         loaded: impl FnOnce(&Owned<CUmodule>),
     ) -> (Result<Owned<CUmodule>, CudaError>, BuildLog) {

@@ -21,7 +21,7 @@
 
 mod turns;
 
-use crate::device::sync::in_flight::{InFlight, STALLED_AFTER, Submissions};
+use crate::device::sync::in_flight::{STALLED_AFTER, SessionInFlight, Submissions};
 use cuda_api::CUstream;
 use locks::{Mutex, MutexGuard};
 use rustix::thread::{MembarrierCommand, membarrier};
@@ -103,7 +103,7 @@ impl ContextCall {
 
 /// How far a call is that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum CallProgress {
     /// It waits for a quiescent point.
     Waits,
     /// It was made, and took so long.
@@ -122,7 +122,7 @@ pub struct SyncReport {
     /// How long it waited for a quiescent point.
     pub waited: Duration,
     /// How far it is.
-    pub progress: Progress,
+    pub progress: CallProgress,
     /// Other clients that had kernels in flight when it began to wait.
     pub others: Vec<String>,
     /// Clients with work that makes no progress, and for how long it has not.
@@ -146,7 +146,7 @@ pub struct SyncTotals {
 
 /// A call that is being made, or waits for a quiescent point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct OpenCall {
     /// Which.
     pub call: ContextCall,
     /// For which client, as the log names it.
@@ -161,7 +161,7 @@ pub struct Waiting {
 /// A session's count, and its client as the log names it.
 #[derive(Clone)]
 struct Session {
-    in_flight: InFlight,
+    in_flight: SessionInFlight,
     client: String,
 }
 
@@ -170,7 +170,7 @@ struct CallInFlight {
     number: u64,
     call: ContextCall,
     client: String,
-    own: Option<InFlight>,
+    own: Option<SessionInFlight>,
     since: Instant,
     /// Clients whose work made no progress when it was looked at last.
     stalled: Vec<String>,
@@ -180,7 +180,7 @@ struct CallInFlight {
 struct Request<'a> {
     call: ContextCall,
     client: &'a str,
-    own: Option<&'a InFlight>,
+    own: Option<&'a SessionInFlight>,
     number: u64,
     began: Instant,
     /// Other clients that had kernels in flight then.
@@ -275,8 +275,8 @@ impl ContextSync {
 
     /// The count of kernels in flight of a new session, which keeps it up to date; the log names its
     /// client like that.
-    pub fn join(&self, client: &str) -> InFlight {
-        let in_flight = InFlight::default();
+    pub fn join(&self, client: &str) -> SessionInFlight {
+        let in_flight = SessionInFlight::default();
         let session = Session { in_flight: in_flight.clone(), client: client.to_owned() };
         let mut sessions = self.sessions.lock();
         Arc::make_mut(&mut sessions).push(session);
@@ -290,7 +290,7 @@ impl ContextSync {
     }
 
     /// The session's end.
-    pub fn leave(&self, count: &InFlight) {
+    pub fn leave(&self, count: &SessionInFlight) {
         let mut sessions = self.sessions.lock();
         Arc::make_mut(&mut sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
     }
@@ -306,7 +306,11 @@ impl ContextSync {
 
     /// True if no session but `own` has more than [`SHALLOW_KERNELS`] launches in flight. One that waits here
     /// itself does not count down: the provider says when its work has ended.
-    fn is_shallow(&self, own: Option<&InFlight>, is_done: &dyn Fn(CUstream) -> bool) -> bool {
+    fn is_shallow(
+        &self,
+        own: Option<&SessionInFlight>,
+        is_done: &dyn Fn(CUstream) -> bool,
+    ) -> bool {
         let sessions = self.sessions();
         let mut deep =
             sessions.iter().filter(|of| !of.is(own) && of.in_flight.launches() > SHALLOW_KERNELS);
@@ -331,12 +335,12 @@ impl ContextSync {
     }
 
     /// True if there is no session but `own`.
-    fn is_alone(&self, own: Option<&InFlight>) -> bool {
+    fn is_alone(&self, own: Option<&SessionInFlight>) -> bool {
         self.sessions().iter().all(|session| session.is(own))
     }
 
     /// The clients of sessions but `own` that have kernels in flight.
-    fn others(&self, own: Option<&InFlight>) -> Vec<String> {
+    fn others(&self, own: Option<&SessionInFlight>) -> Vec<String> {
         let sessions = self.sessions();
         let others = sessions.iter().filter(|of| !of.is(own) && of.in_flight.kernels() > 0);
         others.map(|session| session.client.clone()).collect()
@@ -402,9 +406,9 @@ impl ContextSync {
     }
 
     /// The calls that are being made or wait now, the oldest first.
-    pub fn waiting(&self) -> Vec<Waiting> {
+    pub fn waiting(&self) -> Vec<OpenCall> {
         let calls_in_flight = self.calls_in_flight.lock();
-        let waiting = calls_in_flight.iter().map(|of| Waiting {
+        let waiting = calls_in_flight.iter().map(|of| OpenCall {
             call: of.call,
             client: of.client.clone(),
             since: of.since.elapsed(),
@@ -431,7 +435,7 @@ impl ContextSync {
         &self,
         call: ContextCall,
         client: &str,
-        own: Option<&InFlight>,
+        own: Option<&SessionInFlight>,
     ) -> Listed<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.calls_in_flight.lock().push(CallInFlight {
@@ -451,7 +455,7 @@ impl ContextSync {
     pub(in crate::device) fn make<R>(
         &self,
         call: ContextCall,
-        (client, own): (&str, Option<&InFlight>),
+        (client, own): (&str, Option<&SessionInFlight>),
         is_done: &dyn Fn(CUstream) -> bool,
         ends: &dyn Fn() -> bool,
         f: impl FnOnce() -> R,
@@ -501,7 +505,7 @@ impl ContextSync {
             true => None,
             false => match self.wait_for_quiet(request) {
                 None => {
-                    self.report(request, Progress::GivenUp, Vec::new());
+                    self.report(request, CallProgress::GivenUp, Vec::new());
                     return None;
                 }
                 quiet => quiet,
@@ -513,15 +517,15 @@ impl ContextSync {
         drop(quiet);
         self.count(request.call, waited, took, !request.others.is_empty());
         if took >= REPORT_MIN || waited >= REPORT_WAIT_MIN {
-            self.report(request, Progress::Made(took), Vec::new());
+            self.report(request, CallProgress::Made(took), Vec::new());
         }
         Some(result)
     }
 
-    fn report(&self, of: &Request<'_>, progress: Progress, stalled: Vec<(String, Duration)>) {
+    fn report(&self, of: &Request<'_>, progress: CallProgress, stalled: Vec<(String, Duration)>) {
         let Some(report) = self.reporter.get() else { return };
         let mut waited = of.began.elapsed();
-        if let Progress::Made(took) = progress {
+        if let CallProgress::Made(took) = progress {
             waited = waited.saturating_sub(took);
         }
         let (client, others) = (of.client.to_owned(), of.others.clone());
@@ -532,7 +536,7 @@ impl ContextSync {
     fn report_if_due(&self, of: &Request<'_>, after: &mut Duration) {
         if of.began.elapsed() >= *after {
             *after *= 2;
-            self.report(of, Progress::Waits, self.turns.stalled());
+            self.report(of, CallProgress::Waits, self.turns.stalled());
         }
     }
 
@@ -702,7 +706,7 @@ impl ContextSync {
 }
 
 impl Session {
-    fn is(&self, own: Option<&InFlight>) -> bool {
+    fn is(&self, own: Option<&SessionInFlight>) -> bool {
         own.is_some_and(|own| Arc::ptr_eq(&self.in_flight, own))
     }
 }

@@ -34,7 +34,7 @@ pub struct Submissions {
 }
 
 /// What one session has in flight, as it and others hold it.
-pub type InFlight = Arc<Submissions>;
+pub type SessionInFlight = Arc<Submissions>;
 
 impl Submissions {
     /// Says how many kernels are in flight, of how many launches (a graph is one), in how many streams.

@@ -4,12 +4,12 @@
 //! before it does: a graph whose module is unloaded goes with it, and a graph that copies looks
 //! at its addresses again when memory was given back since it last did.
 
-use crate::account::{Account, Charge};
+use crate::account::{Charge, MemoryAccount};
 use crate::device::{GraphBuilder, LaunchShape, PlacedGraph, Share};
 use crate::meter::{
     Context, GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
 };
-use crate::session::Link;
+use crate::session::SessionLink;
 use crate::session::graph::pieces::{Cut, Node, Recording, sum_of};
 use crate::session::handles::Table;
 use crate::session::memory::Memory;
@@ -22,7 +22,7 @@ use crate::session::stream::copies;
 use crate::session::stream::copies::Reach;
 use crate::session::stream::pending::Pending;
 use crate::session::stream::posts::launch_shape;
-use crate::session::stream::slot::Slot;
+use crate::session::stream::slot::StreamSlot;
 use crate::session::stream::submission::Submission;
 use crate::session::stream::table::Work;
 use channel::message::{TraceEntry, trace_kind};
@@ -95,7 +95,7 @@ impl Uses {
     }
 
     /// Charges memory of the server's own for a node with so many bytes of its own.
-    fn charge(&mut self, account: &Arc<Account>, bytes: u64) -> CUresult {
+    fn charge(&mut self, account: &Arc<MemoryAccount>, bytes: u64) -> CUresult {
         let bytes = bytes.saturating_add(NODE_BYTES);
         match self.charges.first_mut() {
             Some(charge) => charge.grow(bytes),
@@ -123,7 +123,7 @@ impl Uses {
     }
 
     /// It was launched in a stream; of one in pieces, `is_first` of them was.
-    fn launched(&mut self, slot: &mut Slot, is_first: bool) {
+    fn launched(&mut self, slot: &mut StreamSlot, is_first: bool) {
         if is_first {
             self.launches = self.launches.saturating_add(1);
         }
@@ -171,12 +171,12 @@ pub(in crate::session) enum Graph {
 pub struct Graphs {
     pub(in crate::session) table: Table<Graph>,
     pub(in crate::session) share: Rc<Share>,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
 }
 
 impl Graphs {
     /// No graphs.
-    pub(in crate::session) fn new(share: &Rc<Share>, link: &Arc<Link>) -> Self {
+    pub(in crate::session) fn new(share: &Rc<Share>, link: &Arc<SessionLink>) -> Self {
         let table = Table::new(HandleKind::GraphExec, GRAPHS_MAX);
         Self { table, share: share.clone(), link: link.clone() }
     }
@@ -204,7 +204,7 @@ impl Graphs {
 }
 
 /// What a trace says of a launch of several kernels as one graph.
-fn subject_of_graph(client: u32, slot: &Slot, kernels: u32) -> Subject {
+fn subject_of_graph(client: u32, slot: &StreamSlot, kernels: u32) -> Subject {
     let entry = TraceEntry {
         kind: trace_kind::GRAPH,
         client,

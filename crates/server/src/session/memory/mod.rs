@@ -18,15 +18,15 @@ use peer_windows::PeerWindow;
 use retired::Retired;
 use virtual_memory::VirtualMemory;
 
-use crate::account::{Account, Charge};
+use crate::account::{Charge, MemoryAccount};
 use crate::common::Common;
 use crate::device::{
-    CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
-    Share, Stream, new_chunk, old_chunk,
+    CheckedRange, DeviceMapping, DeviceReservation, HostRegistration, ManagedRoom,
+    ManagedVariables, Share, Stream, new_chunk, old_chunk,
 };
-use crate::session::Link;
+use crate::session::SessionLink;
 use crate::session::memory::ranges::{Backing, Ranges};
-use crate::window::{Lease, Window};
+use crate::window::{AddressWindow, Lease};
 use channel::memfd::{self, Mapping};
 use channel::message::{self, Message};
 use channel::region::{REGION_BYTES, Region};
@@ -74,20 +74,20 @@ pub struct Memory {
     /// there are no streams but those of programs, because all share the device's queues.
     internal: Option<Stream>,
     pub(in crate::session) share: Rc<Share>,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     common: Arc<Common>,
     socket: Rc<SeqPacket>,
     pub(in crate::session) ranges: Ranges,
-    pub(in crate::session) account: Arc<Account>,
+    pub(in crate::session) account: Arc<MemoryAccount>,
     /// What the client has of the server's own memory.
-    pub(in crate::session) host_account: Arc<Account>,
+    pub(in crate::session) host_account: Arc<MemoryAccount>,
     /// With what is charged for those of this device: others are on their own servers' accounts.
     chunks: BTreeMap<u64, (DeviceMapping, Option<Charge>)>,
     pub(in crate::session) virtual_memory: VirtualMemory,
     /// By their addresses, with their lengths.
     host: BTreeMap<u64, (u64, HostPiece)>,
     managed: ManagedRoom,
-    device_window: (Window, Reservation),
+    device_window: (AddressWindow, DeviceReservation),
     host_window: Arc<memfd::Reservation>,
     pub(in crate::session) peer_windows: Vec<PeerWindow>,
     region_registration: HostRegistration,
@@ -98,13 +98,13 @@ impl Memory {
     /// Reserves the client's windows in this process and registers the shared region.
     pub fn new(
         share: &Rc<Share>,
-        (link, common): (&Arc<Link>, &Arc<Common>),
+        (link, common): (&Arc<SessionLink>, &Arc<Common>),
         lease: &Lease,
         region: Region,
         socket: &Rc<SeqPacket>,
     ) -> Result<Self, CudaError> {
         let (device, host) = (lease.device(), lease.host());
-        let device_window = Reservation::at(share, device.base, device.bytes)?;
+        let device_window = DeviceReservation::at(share, device.base, device.bytes)?;
         let host_window =
             memfd::Reservation::at(host.base, host.bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
         let part = message::Window { address: host.base, bytes: host.bytes };
@@ -236,7 +236,7 @@ impl Memory {
         charge: Option<Charge>,
         make: impl FnOnce(
             &Rc<Share>,
-            &Account,
+            &MemoryAccount,
             Option<&Stream>,
         ) -> Result<(DeviceMapping, R), CudaError>,
     ) -> Result<R, CudaError> {

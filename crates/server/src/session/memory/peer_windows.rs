@@ -6,7 +6,7 @@
 //! connection to each device, so there are no more windows than devices.
 
 use super::Memory;
-use crate::device::Reservation;
+use crate::device::DeviceReservation;
 use crate::window::Lease;
 use channel::memfd;
 use channel::message::{self, DEVICES_MAX};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Windows of one other connection. Fields are dropped in their order.
 pub(in crate::session) struct PeerWindow {
-    _device: Reservation,
+    _device: DeviceReservation,
     host: Arc<memfd::Reservation>,
     lease: Lease,
 }
@@ -72,7 +72,7 @@ impl Memory {
         let lease = self.common.windows.take_at(address).ok_or(CudaError::INVALID_VALUE)?;
         let (device, host) = (lease.device(), lease.host());
         let peer = PeerWindow {
-            _device: Reservation::at(&self.share, device.base, device.bytes)?,
+            _device: DeviceReservation::at(&self.share, device.base, device.bytes)?,
             host: memfd::Reservation::at(host.base, host.bytes)
                 .map_err(|_| CudaError::OUT_OF_MEMORY)?,
             lease,

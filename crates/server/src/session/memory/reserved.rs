@@ -7,7 +7,7 @@
 //! can lie in a slab at every other one: at those of the program's other devices, and at one that
 //! takes a lost server's place.
 
-use crate::device::{Reservation, Share};
+use crate::device::{DeviceReservation, Share};
 use crate::window::{Arena, ArenaLease};
 use cuda_api::CudaError;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const PLACES_MAX: u32 = 12;
 /// A range of the arena that the provider has reserved.
 struct Slab {
     // Dropped first: the provider must have let go before another client gets the addresses.
-    _reservation: Reservation,
+    _reservation: DeviceReservation,
     lease: ArenaLease,
     bytes: u64,
     /// The client's reservations: start to length.
@@ -56,13 +56,13 @@ impl Slab {
 
 /// Why the provider did not give a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct SlabRefused {
     wanted: u64,
     bytes: u64,
     answer: Result<u64, CudaError>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SlabRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, bytes, answer } = self;
         write!(f, "the driver did not reserve {bytes} bytes of addresses at {wanted:#x}: ")?;
@@ -77,7 +77,7 @@ impl fmt::Display for Refused {
 #[derive(Default)]
 pub struct Reserved {
     slabs: BTreeMap<u64, Slab>,
-    refused: Option<Refused>,
+    refused: Option<SlabRefused>,
 }
 
 impl Reserved {
@@ -107,7 +107,7 @@ impl Reserved {
     }
 
     /// The provider's last refusal, once.
-    pub fn take_refusal(&mut self) -> Option<Refused> {
+    pub fn take_refusal(&mut self) -> Option<SlabRefused> {
         self.refused.take()
     }
 
@@ -182,7 +182,7 @@ impl Reserved {
             if exact && address != wanted {
                 return Err(CudaError::OUT_OF_MEMORY);
             }
-            let answer = Reservation::near(share, address, bytes);
+            let answer = DeviceReservation::near(share, address, bytes);
             let answer = match answer {
                 Ok(reservation) if reservation.address() == address => {
                     let pieces = BTreeMap::new();
@@ -194,7 +194,7 @@ impl Reserved {
                 Err(error @ (CudaError::OUT_OF_MEMORY | CudaError::INVALID_VALUE)) => Err(error),
                 Err(error) => return Err(error),
             };
-            self.refused = Some(Refused { wanted: address, bytes, answer });
+            self.refused = Some(SlabRefused { wanted: address, bytes, answer });
             if exact {
                 break;
             }

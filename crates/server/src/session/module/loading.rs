@@ -1,6 +1,6 @@
 //! Loading modules: from an image, or from code that is loaded already.
 
-use crate::device::{BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, Module};
+use crate::device::{BuildLog, CodeKey, IMAGE_PADDING_BYTES, Module, NumericJitOption};
 use crate::session::Restored;
 use crate::session::memory::Memory;
 use crate::session::module::code::{
@@ -242,7 +242,7 @@ fn log_bytes(request: &LoadModule) -> (usize, usize) {
 fn read_image(
     request: &LoadModule,
     file: &OwnedFd,
-) -> Result<(Image, Vec<u8>, Vec<JitOption>), CudaError> {
+) -> Result<(Image, Vec<u8>, Vec<NumericJitOption>), CudaError> {
     let sealed = SealedBytes::open(file, IMAGE_BYTES_MAX).map_err(|_| CudaError::INVALID_VALUE)?;
     let length = usize::try_from(request.image_bytes).map_err(|_| CudaError::INVALID_VALUE)?;
     let bytes = sealed.get(..length).ok_or(CudaError::INVALID_VALUE)?;
@@ -252,7 +252,7 @@ fn read_image(
         .iter()
         .map(|o| {
             let value = u32::try_from(o.value).map_err(|_| CudaError::INVALID_VALUE)?;
-            JitOption::new(o.option, value)
+            NumericJitOption::new(o.option, value)
         })
         .collect::<Result<Vec<_>, _>>()?;
     // With the room that is needed to load it: what is large is not moved.

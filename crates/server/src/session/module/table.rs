@@ -4,7 +4,7 @@ use crate::account::Charge;
 use crate::common::Common;
 use crate::device::{Function, ManagedVariables, Module, Share};
 use crate::meter::{KernelCounters, KernelMeter};
-use crate::session::Link;
+use crate::session::SessionLink;
 use crate::session::handles::Table;
 use crate::session::memory::Memory;
 use crate::session::module::code::Placed;
@@ -62,7 +62,7 @@ pub struct Modules {
     /// A text that was compiled to see how much room its variables need, and its cubin.
     pub(in crate::session) compiled: Option<(Vec<u8>, Vec<u8>)>,
     pub(in crate::session) share: Rc<Share>,
-    pub(in crate::session) link: Arc<Link>,
+    pub(in crate::session) link: Arc<SessionLink>,
     pub(in crate::session) common: Arc<Common>,
 }
 
@@ -70,7 +70,7 @@ impl Modules {
     /// No modules.
     pub(in crate::session) fn new(
         share: &Rc<Share>,
-        link: &Arc<Link>,
+        link: &Arc<SessionLink>,
         common: &Arc<Common>,
     ) -> Self {
         Self {

@@ -3,7 +3,7 @@
 //! Set when the client comes and by the main thread while it runs; the session takes over what it
 //! has to act on when it looks up from its ring.
 
-use crate::account::{Account, Groups};
+use crate::account::{Groups, MemoryAccount};
 use crate::device::{SmCount, SmLease, SmPlaces};
 use channel::message::{ClientLimits, MemoryGroup, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A client's limits.
-pub struct Limits {
+pub struct SessionLimits {
     /// Its device memory.
-    pub memory: Arc<Account>,
+    pub memory: Arc<MemoryAccount>,
     /// Memory of the machine that the server holds for it: pinned, and of graphs.
-    pub host: Arc<Account>,
+    pub host: Arc<MemoryAccount>,
     places: Arc<SmPlaces>,
     now: Mutex<Now>,
     /// SMs that it was given at first, and by whom.
@@ -31,7 +31,7 @@ struct Now {
     /// The memory that it may have by itself, bytes, and by whom.
     memory: Option<(u64, SetBy)>,
     /// The groups that its memory counts for, and their accounts.
-    groups: Vec<(MemoryGroup, Arc<Account>)>,
+    groups: Vec<(MemoryGroup, Arc<MemoryAccount>)>,
     /// SMs that it was given, which SMs these are, and by whom.
     sms: (u32, SmLease, SetBy),
     priority: (Priority, SetBy),
@@ -93,17 +93,17 @@ impl Terms {
     }
 }
 
-impl Limits {
+impl SessionLimits {
     /// Those of a client that has come, on the device with that number and UUID.
     pub fn new(
         settings: &Settings,
         (ordinal, uuid): (u32, &str),
         places: &Arc<SmPlaces>,
         groups: &Groups,
-        host: Arc<Account>,
+        host: Arc<MemoryAccount>,
     ) -> Self {
         let all = settings.group.iter().chain(&settings.namespace);
-        let now_groups: Vec<(MemoryGroup, Arc<Account>)> =
+        let now_groups: Vec<(MemoryGroup, Arc<MemoryAccount>)> =
             all.map(|group| (group.clone(), groups.account(group))).collect();
         let (share, by) = settings.share;
         let sms = share.sms(places.count().all, places.count().step);
@@ -122,7 +122,10 @@ impl Limits {
         };
         let of_groups = now.groups.iter().map(|(of, account)| (account.clone(), of.soft_bytes));
         Self {
-            memory: Account::of_groups(now.memory_bytes().map_or(u64::MAX, |of| of.0), of_groups),
+            memory: MemoryAccount::of_groups(
+                now.memory_bytes().map_or(u64::MAX, |of| of.0),
+                of_groups,
+            ),
             host,
             places: places.clone(),
             now: Mutex::new(now),
@@ -285,7 +288,13 @@ mod tests {
             ..Settings::default()
         };
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let limits = Limits::new(&settings, device, &places, &Groups::default(), Account::new(0));
+        let limits = SessionLimits::new(
+            &settings,
+            device,
+            &places,
+            &Groups::default(),
+            MemoryAccount::new(0),
+        );
         assert_eq!((limits.report().sms, limits.report().memory), ((32, SetBy::Daemon), None));
         let version = limits.version();
         limits.set_memory(Some(1 << 30));
@@ -310,7 +319,8 @@ mod tests {
         let settings = Settings { group: Some(group(0, 100)), ..Settings::default() };
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
         let groups = Groups::default();
-        let limits = Limits::new(&settings, (0, "GPU-00"), &places, &groups, Account::new(0));
+        let limits =
+            SessionLimits::new(&settings, (0, "GPU-00"), &places, &groups, MemoryAccount::new(0));
         let memory = || limits.report().memory;
         assert_eq!(memory(), Some((100, SetBy::Server)));
         let held = limits.memory.charge(100).unwrap();
@@ -332,7 +342,8 @@ mod tests {
         let settings = Settings { partition: Some((0, 4)), ..Settings::default() };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
         let groups = Groups::default();
-        let limits = Limits::new(&settings, (0, "GPU-00"), &places, &groups, Account::new(0));
+        let limits =
+            SessionLimits::new(&settings, (0, "GPU-00"), &places, &groups, MemoryAccount::new(0));
         let version = limits.version();
         limits.set_partition(0..8).unwrap();
         assert_eq!((limits.terms().sms, limits.sms()), (None, 8));
@@ -346,12 +357,12 @@ mod tests {
     #[test]
     fn a_client_follows_the_share_of_all_until_it_has_its_own() {
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let limits = Limits::new(
+        let limits = SessionLimits::new(
             &Settings::default(),
             (0, "GPU-00"),
             &places,
             &Groups::default(),
-            Account::new(0),
+            MemoryAccount::new(0),
         );
         let quarter = Percentage::parse("25").unwrap();
         assert!(limits.follow_share(quarter, SetBy::Server));

@@ -1,14 +1,14 @@
 //! A client's share of the device's SMs and its priority, put into effect while it runs.
 //!
-//! Where the provider has tenants, the main thread notifies it at once ([`Link::put_into_effect`]);
+//! Where the provider has tenants, the main thread notifies it at once ([`SessionLink::put_into_effect`]);
 //! elsewhere the session goes on with other streams, and its graphs follow these.
 
 use crate::common::Common;
 use crate::device::Device;
-use crate::session::Link;
+use crate::session::SessionLink;
 use cuda_api::{CUresult, CudaError};
 
-impl Link {
+impl SessionLink {
     /// Has the provider keep the client's terms from now on, if it has tenants and the client is one.
     pub fn put_into_effect(&self, device: &Device) -> CUresult {
         let Some(tenant) = self.tenant.get().copied() else { return Ok(()) };
@@ -20,7 +20,11 @@ impl Link {
 }
 
 /// What cannot be kept is said in the log, and the client goes on without.
-pub(in crate::session) fn report_unkept(link: &Link, common: &Common, unkept: Option<CudaError>) {
+pub(in crate::session) fn report_unkept(
+    link: &SessionLink,
+    common: &Common,
+    unkept: Option<CudaError>,
+) {
     if let Some(error) = unkept {
         let name = link.name();
         common.log.line(format!(

@@ -2,7 +2,7 @@
 
 use crate::device::LaunchShape;
 use crate::meter::{Company, Direction, LaunchTime, Shape};
-use crate::scheduling::Answer;
+use crate::scheduling::GateAnswer;
 use crate::session::stream::pending::Deferral;
 use crate::session::stream::submission::Submission;
 use cuda_api::{CUresult, CudaError};
@@ -76,7 +76,7 @@ impl Submission {
             self.work.set_bound(answer.bound_ns);
             match answer.verdict {
                 Verdict::Go { free_sms } => {
-                    let Answer { is_alone, is_followed, at_ns, .. } = answer;
+                    let GateAnswer { is_alone, is_followed, at_ns, .. } = answer;
                     self.meter.set_company(Company { is_alone, is_followed, at_ns });
                     if let Some(since) = since {
                         self.link.counters.was_paused(since);
@@ -102,7 +102,7 @@ impl Submission {
     pub(in crate::session) fn stay(
         &mut self,
         hold: Hold,
-        answer: Answer,
+        answer: GateAnswer,
         since: Instant,
     ) -> CUresult {
         self.check_end()?;

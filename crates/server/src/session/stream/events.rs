@@ -3,7 +3,7 @@
 
 use crate::common::Common;
 use crate::device::{Event, Share};
-use crate::session::Link;
+use crate::session::SessionLink;
 use crate::session::handles::Table;
 use channel::request::{
     CreateEvent, ElapsedTime, ElapsedTimeReply, EventState, OpenEvent, ShareEvent, Token,
@@ -25,13 +25,13 @@ const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMIN
 pub(in crate::session) struct Events {
     table: Table<Event>,
     share: Rc<Share>,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     common: Arc<Common>,
 }
 
 impl Events {
     /// None.
-    pub fn new(share: &Rc<Share>, link: &Arc<Link>, common: &Arc<Common>) -> Self {
+    pub fn new(share: &Rc<Share>, link: &Arc<SessionLink>, common: &Arc<Common>) -> Self {
         let table = Table::new(HandleKind::Event, EVENTS_MAX);
         Self { table, share: share.clone(), link: link.clone(), common: common.clone() }
     }

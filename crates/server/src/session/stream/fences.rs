@@ -11,7 +11,7 @@
 //! Invariant: no work of a client's is in a stream behind a fence that is kept back.
 
 use crate::device::CheckedRange;
-use crate::session::stream::slot::{Kept, Slot, has_passed};
+use crate::session::stream::slot::{DeferredFence, StreamSlot, has_passed};
 use crate::session::stream::table::{Presence, Streams};
 use channel::region::Region;
 use channel::wait::SpinPolicy;
@@ -24,7 +24,7 @@ pub(in crate::session) const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
 /// Most kernels since the last fence of a stream behind which one is kept back.
 const KERNELS_MAX: u32 = 4;
 
-impl Slot {
+impl StreamSlot {
     /// Puts a fence behind all that is in the stream, or keeps it back if that is worth it.
     pub(in crate::session) fn fence(
         &mut self,
@@ -39,7 +39,7 @@ impl Slot {
         if !shared || kernels > KERNELS_MAX {
             return self.stream.write_word(word, value);
         }
-        self.kept = Some(Kept { word, value, since: Instant::now() });
+        self.kept = Some(DeferredFence { word, value, since: Instant::now() });
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ pub enum Join {
 
 /// What the legacy stream remembers. `S` names a stream.
 #[derive(Debug)]
-pub struct Order<S> {
+pub struct StreamOrder<S> {
     /// Counts the legacy stream's submissions.
     submitted: u64,
     /// The submission behind which the legacy stream's event was recorded last.
@@ -37,7 +37,7 @@ pub struct Order<S> {
     dirty: Vec<S>,
 }
 
-impl<S: Copy + PartialEq> Order<S> {
+impl<S: Copy + PartialEq> StreamOrder<S> {
     /// Nothing was submitted.
     pub const fn new() -> Self {
         Self { submitted: 0, recorded: 0, dirty: Vec::new() }
@@ -125,7 +125,7 @@ mod tests {
         fn waits_are_those_of_cuda(
             steps in prop::collection::vec((0usize..=STREAMS, prop::bool::weighted(0.2)), 0..60)
         ) {
-            let mut order = Order::new();
+            let mut order = StreamOrder::new();
             let mut blocking = [Blocking::default(); STREAMS];
             let mut ours = Model { stream: vec![BTreeSet::new(); STREAMS], ..Model::default() };
             let mut cuda = ours.clone();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn one_stream_alone_waits_for_nothing() {
-        let mut order = Order::new();
+        let mut order = StreamOrder::new();
         let mut stream = Blocking::default();
         for _ in 0..3 {
             assert_eq!(order.before_blocking(&stream), Join::Nothing);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_goes_is_waited_for_once() {
-        let mut order = Order::new();
+        let mut order = StreamOrder::new();
         let mut stream = Blocking::default();
         order.blocking_submitted(7, &mut stream);
         assert!(stream.is_dirty());

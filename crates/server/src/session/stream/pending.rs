@@ -9,7 +9,7 @@
 //! Invariant: a record whose stream has others here, or that comes behind others by these rules, is never carried
 //! out before them.
 
-use crate::scheduling::Answer;
+use crate::scheduling::GateAnswer;
 use channel::request::{
     Copy3D, DestroyStream, DeviceToHost, Fence, GraphLaunch, HostFunc, HostToDevice, LaunchKernel,
     Notify, RecordEvent, RequestName, WaitEvent,
@@ -33,7 +33,7 @@ pub(in crate::session) enum Deferral {
     /// Its stream, or the client, has as much in flight as may be.
     Room,
     /// The gate that all sessions share holds it.
-    Gate(Hold, Answer),
+    Gate(Hold, GateAnswer),
 }
 
 /// How a stream is ordered with others.
@@ -157,7 +157,7 @@ fn stream_of_row(record: &Record) -> Option<u64> {
 }
 
 /// A record that waits.
-pub(in crate::session) struct Waiting {
+pub(in crate::session) struct PendingRecord {
     number: u64,
     pub record: Record,
     uses: Option<Use>,
@@ -167,7 +167,7 @@ pub(in crate::session) struct Waiting {
 
 struct Queue {
     turns: Turns,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingRecord>,
 }
 
 impl Queue {
@@ -268,7 +268,7 @@ impl Pending {
         }
         let queue = self.queues.entry(target.stream);
         let queue = queue.or_insert_with(|| Queue { turns, waiting: VecDeque::new() });
-        queue.waiting.push_back(Waiting { number, record, uses: target.uses, since });
+        queue.waiting.push_back(PendingRecord { number, record, uses: target.uses, since });
     }
 
     /// The streams with records here, that whose first one came first before the others.
@@ -285,7 +285,7 @@ impl Pending {
     }
 
     /// Takes the first record of a stream, if it waits for no other stream's: to be given back, or done.
-    pub fn take(&mut self, stream: u64) -> Option<Waiting> {
+    pub fn take(&mut self, stream: u64) -> Option<PendingRecord> {
         let queue = self.queues.get(&stream)?;
         let first = queue.waiting.front()?;
         if self.is_behind((stream, queue.turns), first.uses, first.number) {
@@ -295,7 +295,7 @@ impl Pending {
     }
 
     /// Gives a record back that did not go.
-    pub fn give_back(&mut self, stream: u64, waiting: Waiting) {
+    pub fn give_back(&mut self, stream: u64, waiting: PendingRecord) {
         if let Some(queue) = self.queues.get_mut(&stream) {
             queue.waiting.push_front(waiting);
         }
@@ -303,7 +303,7 @@ impl Pending {
 
     /// A record that was taken was carried out. The word of an event or graph that no record here uses any more, if it
     /// used one.
-    pub fn done(&mut self, stream: u64, waiting: Waiting) -> Option<u64> {
+    pub fn done(&mut self, stream: u64, waiting: PendingRecord) -> Option<u64> {
         self.reason = None;
         self.bytes = self.bytes.saturating_sub(bytes_of(&waiting.record));
         if self.queues.get(&stream).is_some_and(|queue| queue.waiting.is_empty()) {

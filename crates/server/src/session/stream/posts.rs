@@ -10,7 +10,7 @@ use crate::session::stream::code_in_flight::Code;
 use crate::session::stream::copies;
 use crate::session::stream::events::Events;
 use crate::session::stream::pending::Deferral;
-use crate::session::stream::slot::Slot;
+use crate::session::stream::slot::StreamSlot;
 use crate::session::stream::submission::Submission;
 use crate::session::stream::table::{Presence, Streams, Work};
 use channel::message::{TraceEntry, trace_kind};
@@ -43,7 +43,12 @@ pub(in crate::session) fn launch_shape(
 }
 
 /// What a trace says of a launch.
-fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: Arc<str>) -> Subject {
+fn subject_of_launch(
+    client: u32,
+    slot: &StreamSlot,
+    shape: &LaunchShape,
+    name: Arc<str>,
+) -> Subject {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (shape.grid, shape.block);
     let entry = TraceEntry {
         kind: trace_kind::KERNEL,
@@ -63,7 +68,7 @@ fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: Arc<st
 /// What a trace says of a copy.
 pub(in crate::session) fn subject_of_copy(
     client: u32,
-    slot: &Slot,
+    slot: &StreamSlot,
     direction: Direction,
     bytes: u64,
 ) -> Subject {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One stream.
-pub struct Slot {
+pub struct StreamSlot {
     /// The stream at the provider.
     pub stream: Stream,
     pub(in crate::session) made: Made,
@@ -36,7 +36,7 @@ pub struct Slot {
     /// Kernels that were launched in it since its last fence.
     pub(in crate::session) kernels_since_fence: u32,
     /// A fence that the device has not got yet.
-    pub(in crate::session) kept: Option<Kept>,
+    pub(in crate::session) kept: Option<DeferredFence>,
     /// How long the last fence was kept back until the stream's work was done.
     pub(in crate::session) last_wait: Duration,
     /// What the watchdog waits for.
@@ -62,7 +62,7 @@ pub(in crate::session) struct Made {
     pub(in crate::session) free_sms: u32,
 }
 
-impl Slot {
+impl StreamSlot {
     /// Its place among the client's streams.
     pub fn index(&self) -> u32 {
         Handle::from_word(self.word).map_or(0, |handle| handle.index)
@@ -77,7 +77,7 @@ impl Slot {
     }
 
     /// Takes the fence that is kept back out: the stream's work is done.
-    pub(in crate::session) fn take_fence(&mut self) -> Option<Kept> {
+    pub(in crate::session) fn take_fence(&mut self) -> Option<DeferredFence> {
         let kept = self.kept.take()?;
         self.last_wait = kept.since.elapsed();
         Some(kept)
@@ -92,7 +92,7 @@ impl Slot {
 }
 
 /// An event behind some kernels of one stream.
-pub(in crate::session) struct Mark {
+pub(in crate::session) struct StreamMark {
     pub(in crate::session) event: Event,
     pub(in crate::session) kernels: u64,
     pub(in crate::session) launches: u32,
@@ -113,11 +113,11 @@ pub struct Load {
     pub(in crate::session) unmarked_work: Predicted,
     /// What they should take on the device, ns, as far as it is known.
     pub(in crate::session) unmarked_ns: u64,
-    pub(in crate::session) marks: VecDeque<Mark>,
+    pub(in crate::session) marks: VecDeque<StreamMark>,
 }
 
 /// A fence that is kept back.
-pub struct Kept {
+pub struct DeferredFence {
     pub(in crate::session) word: CheckedRange,
     /// What the completion word is to say.
     pub value: u32,

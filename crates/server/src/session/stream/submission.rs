@@ -12,11 +12,11 @@ use super::work_in_flight::WorkInFlight;
 use crate::common::Common;
 use crate::device::Share;
 use crate::meter::Meter;
-use crate::oversubscription::Place;
+use crate::oversubscription::Participation;
 use crate::session::module::table::Modules;
 use crate::session::policy::placement::report_unkept;
 use crate::session::printing::Printing;
-use crate::session::{End, Link};
+use crate::session::{End, SessionLink};
 use channel::message::TraceClient;
 use channel::region::Region;
 use channel::request::{PrintfDrain, PrintfText};
@@ -44,9 +44,9 @@ pub(in crate::session) struct Submission {
     pub printing: Printing,
     pub share: Rc<Share>,
     pub region: Region,
-    pub link: Arc<Link>,
+    pub link: Arc<SessionLink>,
     pub common: Arc<Common>,
-    pub place: Place,
+    pub place: Participation,
     /// The error after which nothing is done any more.
     pub sticky: Option<CudaError>,
     /// A record that cannot go now may wait with others: nothing of it was done.
@@ -60,7 +60,12 @@ pub(in crate::session) struct Submission {
 
 impl Submission {
     /// Nothing is submitted.
-    pub fn new(share: &Rc<Share>, link: &Arc<Link>, common: &Arc<Common>, region: &Region) -> Self {
+    pub fn new(
+        share: &Rc<Share>,
+        link: &Arc<SessionLink>,
+        common: &Arc<Common>,
+        region: &Region,
+    ) -> Self {
         let terms = link.limits.terms();
         Self {
             work: WorkInFlight::new(share, &link.counters, &link.scheduling),
@@ -72,7 +77,7 @@ impl Submission {
             region: region.clone(),
             link: link.clone(),
             common: common.clone(),
-            place: Place::new(&common.oversubscription),
+            place: Participation::new(&common.oversubscription),
             sticky: None,
             defers: false,
             deferral: None,

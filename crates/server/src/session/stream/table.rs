@@ -12,10 +12,10 @@ use crate::scheduling::Member;
 use crate::session::handles::Table;
 use crate::session::policy::limits::Terms;
 use crate::session::stream::code_in_flight::{Code, CodeInFlight};
-use crate::session::stream::order::{Blocking, Join, Order};
+use crate::session::stream::order::{Blocking, Join, StreamOrder};
 use crate::session::stream::pending::Turns;
 use crate::session::stream::queues::Queues;
-use crate::session::stream::slot::{Load, Made, Slot, has_passed};
+use crate::session::stream::slot::{Load, Made, StreamSlot, has_passed};
 use channel::region::{Region, STREAM_SLOTS};
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::{Handle, HandleKind};
@@ -52,13 +52,13 @@ pub enum Presence {
 /// All streams of a client.
 pub struct Streams {
     share: Rc<Share>,
-    table: Table<Slot>,
-    order: Order<u64>,
+    table: Table<StreamSlot>,
+    order: StreamOrder<u64>,
     /// By the default streams of contexts that have one of their own.
-    orders: BTreeMap<u64, Order<u64>>,
+    orders: BTreeMap<u64, StreamOrder<u64>>,
     busy: Vec<u64>,
     /// Streams that the client has destroyed and whose work goes on.
-    leaving: Vec<Slot>,
+    leaving: Vec<StreamSlot>,
     slots: usize,
     queues: Queues,
     terms: Terms,
@@ -84,7 +84,7 @@ impl Streams {
         Self {
             share: share.clone(),
             table: Table::new(HandleKind::Stream, slots),
-            order: Order::new(),
+            order: StreamOrder::new(),
             orders: BTreeMap::new(),
             busy: Vec::new(),
             leaving: Vec::new(),
@@ -134,7 +134,7 @@ impl Streams {
         let blocking = flags & stream_flags::NON_BLOCKING == 0 && !is_default;
         self.add(handle, (priority, sms), blocking.then(Blocking::default), default)?;
         if is_default {
-            self.orders.insert(word, Order::new());
+            self.orders.insert(word, StreamOrder::new());
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Streams {
     /// True if a stream's kernels may run on all SMs that the client's graphs may run on: it was made on
     /// no others, and the client has no share but as a tenant.
     pub fn has_all_sms(&self, word: u64) -> bool {
-        let plain = |slot: &Slot| slot.made.sms.is_none() && slot.made.free_sms == 0;
+        let plain = |slot: &StreamSlot| slot.made.sms.is_none() && slot.made.free_sms == 0;
         let shared = self.terms.sms.is_some() && !self.share.is_tenant();
         !shared && self.table.get(resolve(word)).is_ok_and(plain)
     }
@@ -289,7 +289,7 @@ impl Streams {
         default: u64,
     ) -> Result<(), CudaError> {
         let made = Made { wanted, priority: self.priority_of(wanted), sms, free_sms: 0 };
-        let slot = Slot {
+        let slot = StreamSlot {
             stream: self.make(&made)?,
             made,
             other: None,
@@ -364,12 +364,12 @@ impl Streams {
     }
 
     /// A stream's slot, if the stream is there; nothing is submitted.
-    pub fn slot_mut(&mut self, word: u64) -> Option<&mut Slot> {
+    pub fn slot_mut(&mut self, word: u64) -> Option<&mut StreamSlot> {
         self.table.get_mut(resolve(word)).ok()
     }
 
     /// The stream for a new piece of work, with the waits in place that its order needs.
-    pub fn enter(&mut self, word: u64, work: Work) -> Result<&mut Slot, CudaError> {
+    pub fn enter(&mut self, word: u64, work: Work) -> Result<&mut StreamSlot, CudaError> {
         let word = resolve(word);
         if word == LEGACY.to_word() {
             self.legacy()?;
@@ -439,7 +439,7 @@ impl Streams {
     /// The provider's numbers of the streams that are or may be at work, and their slots.
     pub fn numbers(&mut self) -> Vec<(u64, u32)> {
         let mut numbers = Vec::new();
-        let mut add = |slot: &Slot| {
+        let mut add = |slot: &StreamSlot| {
             if let Ok(number) = slot.stream.number() {
                 numbers.push((number, slot.index()));
             }
@@ -467,7 +467,7 @@ impl Streams {
     }
 
     /// A stream that is leaving.
-    pub fn leaving(&mut self, word: u64) -> Result<&mut Slot, CudaError> {
+    pub fn leaving(&mut self, word: u64) -> Result<&mut StreamSlot, CudaError> {
         let found = self.leaving.iter_mut().find(|slot| slot.word == word);
         found.ok_or(CudaError::INVALID_HANDLE)
     }
@@ -502,7 +502,7 @@ impl Streams {
     }
 
     /// The order around a default stream; `None` when it is gone.
-    fn order_of(&mut self, default: u64) -> Option<&mut Order<u64>> {
+    fn order_of(&mut self, default: u64) -> Option<&mut StreamOrder<u64>> {
         order_of(&mut self.order, &mut self.orders, default)
     }
 
@@ -544,10 +544,10 @@ impl Streams {
 
     /// Looks which streams still have work; true if some have. `idle` is called for each that was
     /// busy and is not any more. An error is that of a stream's work.
-    pub fn poll(&mut self, mut idle: impl FnMut(&mut Slot)) -> Result<bool, CudaError> {
+    pub fn poll(&mut self, mut idle: impl FnMut(&mut StreamSlot)) -> Result<bool, CudaError> {
         let mut failure = None;
         let region = &self.region;
-        let mut is_busy = |slot: &mut Slot| match slot.stream.is_idle() {
+        let mut is_busy = |slot: &mut StreamSlot| match slot.stream.is_idle() {
             Ok(true) => {
                 slot.busy = false;
                 slot.end_watch();
@@ -583,7 +583,7 @@ impl Streams {
     }
 
     /// The streams that may have work.
-    pub fn busy_slots(&mut self, mut each: impl FnMut(&mut Slot)) {
+    pub fn busy_slots(&mut self, mut each: impl FnMut(&mut StreamSlot)) {
         for word in &self.busy {
             if let Ok(slot) = self.table.get_mut(*word) {
                 each(slot);
@@ -622,7 +622,7 @@ impl Streams {
         self.busy.clear();
         self.leaving.clear();
         self.share.in_flight().set_busy(false);
-        self.order = Order::new();
+        self.order = StreamOrder::new();
         self.orders.clear();
         self.table.clear();
     }
@@ -630,10 +630,10 @@ impl Streams {
 
 /// The order around a default stream; `None` when it is gone.
 fn order_of<'a>(
-    legacy: &'a mut Order<u64>,
-    own: &'a mut BTreeMap<u64, Order<u64>>,
+    legacy: &'a mut StreamOrder<u64>,
+    own: &'a mut BTreeMap<u64, StreamOrder<u64>>,
     default: u64,
-) -> Option<&'a mut Order<u64>> {
+) -> Option<&'a mut StreamOrder<u64>> {
     match default == LEGACY.to_word() {
         true => Some(legacy),
         false => own.get_mut(&default),

@@ -10,8 +10,8 @@
 
 use crate::common::Common;
 use crate::device::{Event, Share};
-use crate::session::link::{Link, Stall};
-use crate::session::stream::slot::{Slot, Watch};
+use crate::session::link::{SessionLink, Stall};
+use crate::session::stream::slot::{StreamSlot, Watch};
 use crate::session::stream::table::Streams;
 use cuda_api::CudaError;
 use cuda_api::environment::{OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S};
@@ -52,7 +52,7 @@ struct Stalled {
     kernel: Option<Duration>,
 }
 
-impl Slot {
+impl StreamSlot {
     /// Looks how the stream makes progress; records an event behind what it has now if there is none.
     fn watch(&mut self, share: &Rc<Share>, long: Option<Duration>) -> Result<Stalled, CudaError> {
         if let Some(watch) = &mut self.watch
@@ -121,7 +121,7 @@ impl Streams {
 pub(in crate::session) fn watch(
     streams: &mut Streams,
     share: &Rc<Share>,
-    link: &Link,
+    link: &SessionLink,
     common: &Common,
 ) -> Result<(), CudaError> {
     // Tenants do not wait for each other's kernels.

@@ -11,7 +11,7 @@
 use crate::device::{Event, HARDWARE_QUEUES, SHALLOW_KERNELS, Share};
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
-use crate::session::stream::slot::{Load, Mark, Slot};
+use crate::session::stream::slot::{Load, StreamMark, StreamSlot};
 use crate::session::stream::table::Streams;
 use channel::limits::LAUNCHES_IN_STREAM_MAX;
 use cuda_api::CudaError;
@@ -217,7 +217,7 @@ impl WorkInFlight {
     #[inline]
     pub fn submitted(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut StreamSlot,
         kernels: u32,
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
@@ -226,13 +226,17 @@ impl WorkInFlight {
 
     /// As [`WorkInFlight::submitted`], of kernels that the program launched one by one and that went as one graph: a call that
     /// waits for the context waits for each of them.
-    pub fn submitted_together(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
+    pub fn submitted_together(
+        &mut self,
+        slot: &mut StreamSlot,
+        kernels: u32,
+    ) -> Result<(), CudaError> {
         self.submitted_as(slot, (kernels, kernels), None)
     }
 
     fn submitted_as(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut StreamSlot,
         (kernels, launches): (u32, u32),
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
@@ -267,7 +271,7 @@ impl WorkInFlight {
     #[inline]
     pub fn submitted_copy(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut StreamSlot,
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
         if predicted.is_some() { self.submitted(slot, 0, predicted) } else { Ok(()) }
@@ -275,7 +279,7 @@ impl WorkInFlight {
 
     /// Marks a stream that got as many operations as a step has, and sees which of its earlier ones are done. Launches
     /// are marked as they are counted; copies, events and waits here. An error is the next operation's as well.
-    pub fn mark_step(&mut self, slot: &mut Slot) {
+    pub fn mark_step(&mut self, slot: &mut StreamSlot) {
         if slot.stream.unmarked() >= OPERATIONS_PER_MARK {
             let _ = self.mark(slot).and_then(|()| self.retire(slot));
             self.publish();
@@ -309,7 +313,7 @@ impl WorkInFlight {
     }
 
     /// A stream was seen idle: all of its kernels are done.
-    pub fn stream_idle(&mut self, slot: &mut Slot) {
+    pub fn stream_idle(&mut self, slot: &mut StreamSlot) {
         self.moved = Instant::now();
         slot.load.unmarked_ns = 0;
         slot.stream.all_passed();
@@ -338,7 +342,7 @@ impl WorkInFlight {
         self.publish();
     }
 
-    fn mark(&mut self, slot: &mut Slot) -> Result<(), CudaError> {
+    fn mark(&mut self, slot: &mut StreamSlot) -> Result<(), CudaError> {
         let event = match self.spare.pop() {
             Some(event) => event,
             None => Event::for_order(&self.share)?,
@@ -350,11 +354,11 @@ impl WorkInFlight {
         let launches = std::mem::take(unmarked_launches);
         let (kernels, predicted) = (std::mem::take(unmarked), std::mem::take(unmarked_work));
         let operations = slot.stream.take_unmarked();
-        marks.push_back(Mark { event, kernels, launches, operations, predicted });
+        marks.push_back(StreamMark { event, kernels, launches, operations, predicted });
         Ok(())
     }
 
-    fn retire(&mut self, slot: &mut Slot) -> Result<(), CudaError> {
+    fn retire(&mut self, slot: &mut StreamSlot) -> Result<(), CudaError> {
         while let Some(mark) = slot.load.marks.front() {
             if !mark.event.is_done()? {
                 break;

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::mpsc::channel;
 
 /// A session with one stream, which has work until `done` says so.
-fn busy(sync: &ContextSync, client: &str, stream: usize) -> InFlight {
+fn busy(sync: &ContextSync, client: &str, stream: usize) -> SessionInFlight {
     let session = sync.join(client);
     session.add_stream(CUstream(stream));
     session.set_busy(true);
@@ -17,7 +17,7 @@ const LOAD: ContextCall = ContextCall::LoadModule;
 /// Makes a call for client 7, which does not end.
 fn make<R>(
     sync: &ContextSync,
-    own: &InFlight,
+    own: &SessionInFlight,
     is_done: &dyn Fn(CUstream) -> bool,
     f: impl FnOnce() -> R,
 ) -> R {
@@ -112,7 +112,7 @@ fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
     let ends: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
     let now = || start.elapsed().as_micros() as u64;
     let is_done = |stream: CUstream| ends[stream.0].load(Ordering::SeqCst) <= now();
-    let sessions: Vec<InFlight> = (0..8).map(|at| busy(&sync, "x", at)).collect();
+    let sessions: Vec<SessionInFlight> = (0..8).map(|at| busy(&sync, "x", at)).collect();
     // What several load is loaded by one of them, for whom the others wait.
     let slots: Vec<Mutex<bool>> = (0..LOADS).map(|_| Mutex::default()).collect();
     let loads = AtomicUsize::new(0);
@@ -371,7 +371,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_reported() {
             sync.make(LOAD, ("7", Some(&own)), &is_done, &ends, || ())
         });
         let report = reported.recv().expect("a report of the wait");
-        assert_eq!((report.progress, report.client.as_str()), (Progress::Waits, "7"));
+        assert_eq!((report.progress, report.client.as_str()), (CallProgress::Waits, "7"));
         let [(client, since)] = &report.stalled[..] else { panic!("{report:?}") };
         assert!(client == "3" && *since >= STALLED_AFTER, "{report:?}");
         let [waiting] = &sync.waiting()[..] else { panic!("one call is in flight") };
@@ -381,7 +381,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_reported() {
     });
     assert!(!sync.is_held() && !sync.is_pending() && sync.waiting().is_empty());
     let report = reported.try_iter().last().expect("a report of its end");
-    assert_eq!(report.progress, Progress::GivenUp);
+    assert_eq!(report.progress, CallProgress::GivenUp);
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_long_call_is_reported() {
     let report = reported.try_recv().expect("a report of a long call");
     assert_eq!((report.call, &report.others[..]), (LOAD, &["3".to_owned()][..]));
     assert_eq!(report.client, "7");
-    assert!(matches!(report.progress, Progress::Made(took) if took >= REPORT_MIN));
+    assert!(matches!(report.progress, CallProgress::Made(took) if took >= REPORT_MIN));
 }
 
 #[test]

@@ -53,7 +53,7 @@ struct Variant<T> {
 
 /// What to do for a set of parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum ChainChoice {
     /// A graph is to be made, and [added](Variants::add).
     Make,
     /// That graph has these parameters, by their hash, or is to be given them.
@@ -81,10 +81,10 @@ impl<T> Default for Variants<T> {
 impl<T> Variants<T> {
     /// Which graph stands for so many launches with these parameters, of which this is a hash. A set that came before
     /// gets its own; others get the graph that was used longest ago.
-    pub fn choose(&mut self, parameters: u64, launches: usize, alive: &Alive) -> Choice {
+    pub fn choose(&mut self, parameters: u64, launches: usize, alive: &Alive) -> ChainChoice {
         self.uses += 1;
         if let Some(index) = self.all.iter().position(|one| one.parameters == parameters) {
-            return Choice::Use(index);
+            return ChainChoice::Use(index);
         }
         let has_room = alive.get() + launches + NODES_OF_GRAPH <= NODES_MAX;
         let may_make = has_room && self.all.len() < VARIANTS_MAX && !self.is_complete;
@@ -96,9 +96,9 @@ impl<T> Variants<T> {
             self.asked.push_back(parameters);
         }
         match self.oldest() {
-            Some(index) if !(may_make && came_before) => Choice::Use(index),
-            None if !has_room => Choice::NoRoom,
-            _ => Choice::Make,
+            Some(index) if !(may_make && came_before) => ChainChoice::Use(index),
+            None if !has_room => ChainChoice::NoRoom,
+            _ => ChainChoice::Make,
         }
     }
 
@@ -148,9 +148,9 @@ mod tests {
         let (mut variants, mut set) = (Variants::<u64>::default(), 0);
         for wanted in parameters {
             let index = match variants.choose(wanted, 30, &alive) {
-                Choice::Make => variants.add(wanted, wanted, 30, &alive),
-                Choice::Use(index) => index,
-                Choice::NoRoom => continue,
+                ChainChoice::Make => variants.add(wanted, wanted, 30, &alive),
+                ChainChoice::Use(index) => index,
+                ChainChoice::NoRoom => continue,
             };
             let has = variants.graph(index).expect("a graph");
             set += usize::from(std::mem::replace(has, wanted) != wanted);
@@ -178,15 +178,15 @@ mod tests {
         assert_eq!(variants.make_no_more(), None);
         let mut variants = Variants::<u64>::default();
         for wanted in [1, 2] {
-            assert_eq!(variants.choose(wanted, 30, &alive), Choice::Make);
+            assert_eq!(variants.choose(wanted, 30, &alive), ChainChoice::Make);
             variants.add(wanted, wanted, 30, &alive);
             variants.asked.push_back(wanted + 1);
         }
         variants.choose(1, 30, &alive);
         variants.used(0, 1);
-        assert_eq!(variants.choose(3, 30, &alive), Choice::Make);
+        assert_eq!(variants.choose(3, 30, &alive), ChainChoice::Make);
         assert_eq!(variants.make_no_more(), Some(1), "the one that was used longest ago");
-        assert_eq!(variants.choose(3, 30, &alive), Choice::Use(1));
+        assert_eq!(variants.choose(3, 30, &alive), ChainChoice::Use(1));
     }
 
     #[test]
@@ -195,10 +195,14 @@ mod tests {
         variants.choose(1, 30, &alive);
         variants.add(7, 1, 30, &alive);
         // It is to be given others, and a launch of it is to be timed.
-        assert_eq!(variants.choose(2, 30, &alive), Choice::Use(0));
+        assert_eq!(variants.choose(2, 30, &alive), ChainChoice::Use(0));
         assert_eq!(variants.graph(0), Some(&mut 7));
         variants.asked.push_back(1);
-        assert_eq!(variants.choose(1, 30, &alive), Choice::Use(0), "and no second one is made");
+        assert_eq!(
+            variants.choose(1, 30, &alive),
+            ChainChoice::Use(0),
+            "and no second one is made"
+        );
     }
 
     #[test]

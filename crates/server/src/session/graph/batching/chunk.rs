@@ -150,7 +150,7 @@ impl Chunk {
 
 /// A chunk that was seen.
 #[derive(Debug)]
-pub struct Seen<T> {
+pub struct SeenChunk<T> {
     stream: u64,
     keys: Vec<LaunchKey>,
     /// How often before this time.
@@ -164,7 +164,7 @@ pub struct Seen<T> {
 /// Chunks that were seen, with something kept for each.
 #[derive(Debug)]
 pub struct Chunks<T> {
-    seen: HashMap<u64, Seen<T>>,
+    seen: HashMap<u64, SeenChunk<T>>,
     /// Chunks so far.
     now: u64,
 }
@@ -177,7 +177,7 @@ impl<T> Default for Chunks<T> {
 
 impl<T: Default> Chunks<T> {
     /// A chunk has ended: what is known of it.
-    pub fn ended(&mut self, chunk: &Chunk) -> &mut Seen<T> {
+    pub fn ended(&mut self, chunk: &Chunk) -> &mut SeenChunk<T> {
         self.now += 1;
         let hash = chunk.hash();
         if self.seen.len() >= CHUNKS_MAX && !self.seen.contains_key(&hash) {
@@ -187,7 +187,7 @@ impl<T: Default> Chunks<T> {
             let median = *median;
             self.seen.retain(|_, seen| seen.last > median);
         }
-        let new = |now| Seen {
+        let new = |now| SeenChunk {
             stream: chunk.stream,
             keys: chunk.keys.clone(),
             before: 0,

@@ -3,7 +3,7 @@
 //! A graph that the provider refuses is never asked for again; its launches go one by one.
 
 use super::Batcher;
-use super::chains::{Choice, Variants};
+use super::chains::{ChainChoice, Variants};
 use super::fill::Fill;
 use crate::device::{ChainWork, CheckedRange, LaunchShape, NodeChain};
 use crate::meter::{Direction, Launched, Meter, ShapeCounters};
@@ -107,12 +107,12 @@ impl Batcher {
     ) -> Result<Option<&'a Chain>, CudaError> {
         let hash = self.held_hash;
         let index = match variants.choose(hash, held.len(), &self.alive) {
-            Choice::Use(index) => index,
-            Choice::NoRoom => {
+            ChainChoice::Use(index) => index,
+            ChainChoice::NoRoom => {
                 self.is_full = true;
                 return Ok(None);
             }
-            Choice::Make => match self.make_chain(submission, memory, held) {
+            ChainChoice::Make => match self.make_chain(submission, memory, held) {
                 Ok(Some(chain)) => {
                     let index = variants.add(chain, hash, held.len(), &self.alive);
                     return Ok(variants.used(index, hash));

@@ -1,10 +1,13 @@
 //! The device and the stream that a sample works with.
 
-use std::{process, ptr, sync::Arc};
+use std::{ffi::c_void, process, ptr, sync::Arc};
 
 use anyhow::{Context, Result};
 use cudarc::{
-    driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, LaunchConfig, sys},
+    driver::{
+        CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, LaunchConfig,
+        PinnedHostSlice, ValidAsZeroBits, sys,
+    },
     nvrtc::Ptx,
 };
 
@@ -46,6 +49,20 @@ pub fn function(module: &Arc<CudaModule>, name: &str) -> Result<CudaFunction> {
     module.load_function(name).map_err(failed).with_context(|| format!("no kernel `{name}`"))
 }
 
+/// Page-locked host memory, all zeros.
+pub fn pinned<T: ValidAsZeroBits + DeviceRepr>(
+    context: &Arc<CudaContext>,
+    length: usize,
+    flags: u32,
+) -> Result<PinnedHostSlice<T>> {
+    // SAFETY: it is filled before anyone reads it, with zeros, which are a value of the type.
+    unsafe {
+        let mut memory = context.alloc_pinned_with_flags::<T>(length, flags).map_err(failed)?;
+        memory.as_mut_ptr().map_err(failed)?.write_bytes(0, length);
+        Ok(memory)
+    }
+}
+
 /// A launch of one-dimensional blocks with `shared_bytes` of dynamic shared memory.
 pub fn shape(blocks: u32, threads: u32, shared_bytes: u32) -> LaunchConfig {
     LaunchConfig {
@@ -74,6 +91,18 @@ pub fn launch_config(
         attrs,
         numAttrs: attributes.len() as u32,
     }
+}
+
+/// Has a function called behind the work that is in a stream.
+pub fn call_behind(stream: &CudaStream, function: fn()) -> Result<()> {
+    extern "C" fn call(function: *mut c_void) {
+        // SAFETY: it was made of such a function, below.
+        unsafe { std::mem::transmute::<*mut c_void, fn()>(function)() }
+    }
+    // SAFETY: the stream is alive; `call` may be called with this address at any time.
+    let result =
+        unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(call), function as *mut c_void) };
+    checked(result, "cuLaunchHostFunc")
 }
 
 /// A driver's error as CUDA names it.

@@ -11,6 +11,8 @@
 
 pub mod check;
 pub mod gpu;
+pub mod kernels;
+pub mod memory;
 pub mod options;
 pub mod random;
 pub mod reference;

@@ -1,0 +1,150 @@
+//! Memory of the driver's, of the device and of the host, freed when dropped: plain allocations, without the events by which
+//! cudarc keeps track of what uses them.
+
+use std::{
+    ffi::c_void,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    slice,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use cudarc::driver::{CudaStream, DeviceRepr, DriverError, result, sys};
+
+/// Memory of the device whose context was current.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    address: sys::CUdeviceptr,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    /// So many bytes of any content.
+    pub fn new(bytes: usize) -> Result<Self, DriverError> {
+        // SAFETY: freed when dropped; the device's memory has no invalid content.
+        let address = unsafe { result::malloc_sync(bytes) }?;
+        Ok(Self { address, bytes })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> sys::CUdeviceptr {
+        self.address
+    }
+
+    /// Lets a stream wait until its first word is `value`.
+    pub fn wait_for(&self, value: u32, stream: &CudaStream) -> Result<(), DriverError> {
+        let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
+        // SAFETY: the stream and the word are alive.
+        unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), self.address, value, equal) }
+            .result()
+    }
+
+    /// Copies to its beginning.
+    pub fn write<T: DeviceRepr>(&self, from: &[T]) -> Result<(), DriverError> {
+        assert!(size_of_val(from) <= self.bytes);
+        // SAFETY: it has so many bytes, and the copy has ended before the return.
+        unsafe { result::memcpy_htod_sync(self.address, from) }
+    }
+
+    /// Copies its beginning.
+    pub fn read<T: Number>(&self, to: &mut [T]) -> Result<(), DriverError> {
+        assert!(size_of_val(to) <= self.bytes);
+        // SAFETY: it has so many bytes, which are numbers whatever they are; the copy has ended before the return.
+        unsafe { result::memcpy_dtoh_sync(to, self.address) }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: its own memory. An error cannot be reported from here.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+/// A number, for which any bytes are a value.
+///
+/// # Safety
+/// Only for such types.
+pub unsafe trait Number: DeviceRepr {}
+
+// SAFETY: a number.
+unsafe impl Number for u8 {}
+// SAFETY: a number.
+unsafe impl Number for u32 {}
+// SAFETY: a number.
+unsafe impl Number for f32 {}
+
+/// Page-locked memory of the host.
+#[derive(Debug)]
+pub struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl HostMemory {
+    /// So many bytes, all zero. Flags: `CU_MEMHOSTALLOC_*`.
+    pub fn new(bytes: usize, flags: u32) -> Result<Self, DriverError> {
+        // SAFETY: fresh memory of that size, freed when dropped.
+        unsafe {
+            let start = NonNull::new(result::malloc_host(bytes, flags)?.cast::<u8>());
+            let start = start.ok_or(DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN))?;
+            start.write_bytes(0, bytes);
+            Ok(Self { start, bytes })
+        }
+    }
+}
+
+impl Deref for HostMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: its own memory, which was written when it was made.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for HostMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: its own memory. An error cannot be reported from here.
+        let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
+    }
+}
+
+/// A word of page-locked host memory that the device sees too.
+#[derive(Debug)]
+pub struct SharedWord {
+    memory: HostMemory,
+    device: sys::CUdeviceptr,
+}
+
+impl SharedWord {
+    /// A word that is 0.
+    pub fn new() -> Result<Self, DriverError> {
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        let memory = HostMemory::new(size_of::<AtomicU32>(), flags)?;
+        let mut device = 0;
+        let host = memory.start.as_ptr().cast::<c_void>();
+        // SAFETY: `device` is a place for the address, and the memory was allocated with DEVICEMAP.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut device, host, 0) }.result()?;
+        Ok(Self { memory, device })
+    }
+
+    /// Writes the word for the device to see.
+    pub fn set(&self, value: u32) {
+        // SAFETY: the memory is its own, of that size and page-aligned; the device only reads it.
+        let word = unsafe { self.memory.start.cast::<AtomicU32>().as_ref() };
+        word.store(value, Ordering::SeqCst);
+    }
+
+    /// Its address on the device.
+    pub(crate) fn device(&self) -> &sys::CUdeviceptr {
+        &self.device
+    }
+}

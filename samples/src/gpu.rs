@@ -93,6 +93,30 @@ pub fn launch_config(
     }
 }
 
+/// A structure of the driver's for which zeros are a value, of nothing: numbers, enumerations with a 0, pointers.
+///
+/// # Safety
+/// Only for such structures.
+pub unsafe trait Blank {}
+
+macro_rules! blanks {
+    ($($ty:ident)*) => {$(
+        // SAFETY: see the trait.
+        unsafe impl Blank for sys::$ty {}
+    )*};
+}
+
+blanks! {
+    CUDA_KERNEL_NODE_PARAMS_v3 CUDA_MEM_ALLOC_NODE_PARAMS CUDA_RESOURCE_DESC CUDA_RESOURCE_VIEW_DESC
+    CUDA_TEXTURE_DESC CUgraphNodeParams CUmemAllocationProp CUmemLocation CUmemPoolProps
+}
+
+/// A description of nothing, to be filled in.
+pub fn blank<T: Blank>() -> T {
+    // SAFETY: zeros are a value of it.
+    unsafe { std::mem::zeroed() }
+}
+
 /// Has a function called behind the work that is in a stream.
 pub fn call_behind(stream: &CudaStream, function: fn()) -> Result<()> {
     extern "C" fn call(function: *mut c_void) {

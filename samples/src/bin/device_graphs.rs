@@ -12,7 +12,7 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, sys,
 };
 use cudarc::nvrtc::Ptx;
-use samples::gpu::{failed, function, require_driver};
+use samples::gpu::{blank, failed, function, require_driver};
 use sys::CUgraphConditionalNodeType::{
     CU_GRAPH_COND_TYPE_IF, CU_GRAPH_COND_TYPE_SWITCH, CU_GRAPH_COND_TYPE_WHILE,
 };
@@ -135,11 +135,9 @@ impl Graph {
     ) -> Result<sys::CUgraphNode> {
         device.context.bind_to_thread().map_err(failed)?;
         let mut pointers = parameters.each_mut().map(|p| from_mut(p).cast::<c_void>());
-        // SAFETY: plain integers and pointers, for which zeros are right.
-        let mut params: sys::CUgraphNodeParams = unsafe { std::mem::zeroed() };
+        let mut params: sys::CUgraphNodeParams = blank();
         params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
-        // SAFETY: as above.
-        let mut kernel: sys::CUDA_KERNEL_NODE_PARAMS_v3 = unsafe { std::mem::zeroed() };
+        let mut kernel: sys::CUDA_KERNEL_NODE_PARAMS_v3 = blank();
         kernel.func = function.cu_function();
         (kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ) = (1, 1, 1);
         (kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ) = (1, 1, 1);
@@ -168,8 +166,7 @@ impl Graph {
         kind: sys::CUgraphConditionalNodeType,
         (handle, size): (u64, u32),
     ) -> Result<(sys::CUgraphNode, Vec<Self>)> {
-        // SAFETY: plain integers and pointers, for which zeros are right.
-        let mut params: sys::CUgraphNodeParams = unsafe { std::mem::zeroed() };
+        let mut params: sys::CUgraphNodeParams = blank();
         params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
         let (none, ctx) = (null_mut(), device.context.cu_ctx());
         params.__bindgen_anon_1.conditional =

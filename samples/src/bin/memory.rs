@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use cudarc::driver::sys::{self, CUresult};
 use samples::{
-    gpu::{error_name, require_driver},
+    gpu::{blank, error_name, require_driver},
     report::say,
 };
 use serde::Serialize;
@@ -278,8 +278,7 @@ fn pinned() -> Result<Free, CUresult> {
 
 /// Physical memory of the device.
 fn physical() -> sys::CUmemAllocationProp {
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+    let mut properties: sys::CUmemAllocationProp = blank();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     properties
@@ -325,8 +324,7 @@ fn mipmapped() -> Result<Free, CUresult> {
 
 /// Each piece of a pool of its own: a pool goes when it is destroyed and its memory is freed.
 fn of_pool() -> Result<Free, CUresult> {
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+    let mut properties: sys::CUmemPoolProps = blank();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let (mut pool, mut address) = (ptr::null_mut(), 0);
@@ -350,8 +348,7 @@ fn of_graph() -> Result<Free, CUresult> {
     let (mut graph, mut exec) = (ptr::null_mut(), ptr::null_mut());
     call!(cuGraphCreate(&mut graph, 0))?;
     let mut made = || {
-        // SAFETY: all fields are plain data for which zeros are valid.
-        let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = unsafe { std::mem::zeroed() };
+        let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = blank();
         node.poolProps.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         node.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         node.bytesize = STEP_BYTES;

@@ -5,6 +5,7 @@ use std::{
     ffi::{CStr, CString, c_void},
     fmt::{self, Debug, Display},
     ptr,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use cudarc::driver::sys::{self, CUresult};
@@ -300,18 +301,20 @@ impl HostWords {
         Ok(words)
     }
 
-    /// Writes a word as another processor sees it.
-    pub(crate) fn set(&self, index: usize, value: u32) {
+    fn word(&self, index: usize) -> &AtomicU32 {
         assert!(index < self.length);
         // SAFETY: within the allocation, which is page-aligned and lives as long as `self`.
-        unsafe { self.host.add(index).write_volatile(value) };
+        unsafe { AtomicU32::from_ptr(self.host.add(index)) }
+    }
+
+    /// Writes a word as another processor sees it.
+    pub(crate) fn set(&self, index: usize, value: u32) {
+        self.word(index).store(value, Ordering::SeqCst);
     }
 
     /// Reads a word as another processor may have written it.
     pub(crate) fn get(&self, index: usize) -> u32 {
-        assert!(index < self.length);
-        // SAFETY: as for `set`; all words were written at the beginning.
-        unsafe { self.host.add(index).read_volatile() }
+        self.word(index).load(Ordering::SeqCst)
     }
 }
 

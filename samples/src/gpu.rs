@@ -1,6 +1,6 @@
 //! The device and the stream that a sample works with.
 
-use std::{ffi::c_void, process, ptr, sync::Arc};
+use std::{process, ptr, sync::Arc};
 
 use anyhow::{Context, Result};
 use cudarc::{
@@ -115,18 +115,6 @@ blanks! {
 pub fn blank<T: Blank>() -> T {
     // SAFETY: zeros are a value of it.
     unsafe { std::mem::zeroed() }
-}
-
-/// Has a function called behind the work that is in a stream.
-pub fn call_behind(stream: &CudaStream, function: fn()) -> Result<()> {
-    extern "C" fn call(function: *mut c_void) {
-        // SAFETY: it was made of such a function, below.
-        unsafe { std::mem::transmute::<*mut c_void, fn()>(function)() }
-    }
-    // SAFETY: the stream is alive; `call` may be called with this address at any time.
-    let result =
-        unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(call), function as *mut c_void) };
-    checked(result, "cuLaunchHostFunc")
 }
 
 /// A driver's error as CUDA names it.

@@ -10,7 +10,9 @@
 //! if its results were right.
 
 pub mod check;
+pub mod driver;
 pub mod gpu;
+pub mod graph;
 pub mod kernels;
 pub mod memory;
 pub mod options;

@@ -2,14 +2,16 @@
 //! cudarc keeps track of what uses them.
 
 use std::{
-    ffi::c_void,
     ops::{Deref, DerefMut},
     ptr::NonNull,
     slice,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use cudarc::driver::{CudaStream, DeviceRepr, DriverError, result, sys};
+use anyhow::Result;
+use cudarc::driver::{DeviceRepr, DriverError, result, sys};
+
+use crate::{driver, gpu::failed};
 
 /// Memory of the device whose context was current.
 #[derive(Debug)]
@@ -31,12 +33,9 @@ impl DeviceMemory {
         self.address
     }
 
-    /// Lets a stream wait until its first word is `value`.
-    pub fn wait_for(&self, value: u32, stream: &CudaStream) -> Result<(), DriverError> {
-        let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
-        // SAFETY: the stream and the word are alive.
-        unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), self.address, value, equal) }
-            .result()
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Copies to its beginning.
@@ -126,13 +125,11 @@ pub struct SharedWord {
 
 impl SharedWord {
     /// A word that is 0.
-    pub fn new() -> Result<Self, DriverError> {
+    pub fn new() -> Result<Self> {
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let memory = HostMemory::new(size_of::<AtomicU32>(), flags)?;
+        let memory = HostMemory::new(size_of::<AtomicU32>(), flags).map_err(failed)?;
         let mut device = 0;
-        let host = memory.start.as_ptr().cast::<c_void>();
-        // SAFETY: `device` is a place for the address, and the memory was allocated with DEVICEMAP.
-        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut device, host, 0) }.result()?;
+        driver::cuMemHostGetDevicePointer_v2(&mut device, &memory)?;
         Ok(Self { memory, device })
     }
 

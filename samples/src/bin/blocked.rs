@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use cudarc::driver::{CudaStream, result, sys};
 use samples::{
-    Gpu, Options,
-    gpu::{call_behind, error_name, failed, shape},
+    Gpu, Options, driver,
+    gpu::{error_name, failed, shape},
     kernels,
     memory::DeviceMemory,
     ptx,
@@ -106,13 +106,13 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     start::wait(options)?;
     match arguments.at {
         Wait::HostFunction => {
-            call_behind(&stream, || {
+            driver::cuLaunchHostFunc(&stream, || {
                 loop {
                     std::thread::park();
                 }
             })?;
         }
-        Wait::Value => memory.wait_for(u32::MAX, &stream).map_err(failed)?,
+        Wait::Value => driver::cuStreamWaitValue32_v2(&stream, memory, u32::MAX)?,
         _ => kernels.spin_forever(&stream, shape(1, 32, 0))?,
     }
     say(format_args!("blocked: {:?}", arguments.at));

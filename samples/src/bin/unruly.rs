@@ -15,8 +15,8 @@ use cudarc::driver::{
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use samples::{
-    Gpu, Options,
-    gpu::{call_behind, failed, shape},
+    Gpu, Options, driver,
+    gpu::{failed, shape},
     kernels,
     memory::{DeviceMemory, HostMemory},
     report::say,
@@ -262,7 +262,7 @@ extern "C" fn wait_for_stream(waiting: *mut c_void) -> *mut c_void {
 fn cancel(gpu: &Gpu, work: &mut Work, threads: u32) -> Result<()> {
     for number in 0..threads {
         let stream = gpu.context.new_stream().map_err(failed)?;
-        call_behind(&stream, || std::thread::sleep(Duration::from_millis(100)))?;
+        driver::cuLaunchHostFunc(&stream, || std::thread::sleep(Duration::from_millis(100)))?;
         work.launch_in(&stream, 2, number)?;
         let waiting = Waiting(gpu.context.cu_ctx(), stream.cu_stream());
         let argument: *const Waiting = &waiting;

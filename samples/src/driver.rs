@@ -137,12 +137,13 @@ calls! {
     // Of what stays, so that the copy may be made at any time.
     cuMemcpyHtoDAsync_v2(to: &DeviceMemory, from: &'static [u8], stream: &CudaStream)
         => (to.give(), from.as_ptr().cast(), to.bytes().min(from.len()), stream.give());
+    // To an offset.
     cuMemcpyPeerAsync(
-        to: &DeviceMemory, to_context: &CudaContext, from: &DeviceMemory, from_context: &CudaContext,
-        stream: &CudaStream
+        to: &DeviceMemory, offset: usize, to_context: &CudaContext, from: &DeviceMemory,
+        from_context: &CudaContext, stream: &CudaStream
     ) => (
-        to.give(), to_context.give(), from.give(), from_context.give(),
-        to.bytes().min(from.bytes()), stream.give()
+        to.address() + offset as u64, to_context.give(), from.give(), from_context.give(),
+        to.bytes().saturating_sub(offset).min(from.bytes()), stream.give()
     );
     cuMemHostGetDevicePointer_v2(device: &mut u64, host: &HostMemory)
         => (device, host.as_ptr().cast_mut().cast(), 0);

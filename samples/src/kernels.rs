@@ -14,13 +14,30 @@ use cudarc::driver::{
 
 use crate::{
     gpu::{Gpu, failed, function},
-    memory::SharedWord,
+    memory::{DeviceMemory, SharedWord},
     ptx,
     reference::Totals,
 };
 
 type Input<'a, T> = &'a CudaSlice<T>;
 type Output<'a, T> = &'a mut CudaSlice<T>;
+type Words<'a> = &'a DeviceMemory;
+
+trait Buffer {
+    fn elements(&self) -> usize;
+}
+
+impl<T> Buffer for CudaSlice<T> {
+    fn elements(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Buffer for DeviceMemory {
+    fn elements(&self) -> usize {
+        self.bytes() / 4
+    }
+}
 
 // SAFETY: integers and a float without padding, laid out as the kernel's structure.
 unsafe impl DeviceRepr for Totals {}
@@ -29,7 +46,15 @@ unsafe impl DeviceRepr for Totals {}
 unsafe impl<'a, 'b: 'a> PushKernelArg<&'b SharedWord> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, word: &'b SharedWord) -> &mut Self {
-        self.arg(word.device())
+        self.arg(&word.device)
+    }
+}
+
+// SAFETY: as above, of memory.
+unsafe impl<'a, 'b: 'a> PushKernelArg<&'b DeviceMemory> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, memory: &'b DeviceMemory) -> &mut Self {
+        self.arg(&memory.address)
     }
 }
 
@@ -65,7 +90,7 @@ macro_rules! kernels {
                     $($(
                         let elements = [$($factor as usize),+].iter().product();
                         ensure!(
-                            $parameter.len() >= elements,
+                            $parameter.elements() >= elements,
                             "{} uses {elements} elements of `{}`",
                             stringify!($kernel),
                             stringify!($parameter),
@@ -207,6 +232,13 @@ kernels! { threads:
         sum_table(sum: Output<u32> [1]);
     }
 
+    /// Sums with a neighbour's values, in its memory.
+    Peers of PEERS {
+        fill(values: Words [*n], first: &u32, scale: &u32, n: &u32);
+        add_to_neighbour(own: Words [*n], neighbour: Words [*n], sums_there: Words [*n], n: &u32);
+        count_there(counter: Words [1]);
+    }
+
     /// Rounds of mixing.
     Pipeline of PIPELINE {
         mix(input: Input<u32> [*length], output: Output<u32> [*length], length: &i32, rounds: &i32);
@@ -215,7 +247,7 @@ kernels! { threads:
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, Output, ROWS, SharedWord};
+    use super::{Input, Output, ROWS, SharedWord, Words};
 
     /// A parameter's size on the device.
     pub(super) trait Parameter {
@@ -233,6 +265,10 @@ mod tests {
     parameters! {
         4: &i32, &u32, &f32;
         8: &i64, &u64, &f64, &SharedWord;
+    }
+
+    impl Parameter for Words<'_> {
+        const BYTES: usize = 8;
     }
 
     impl<T> Parameter for Input<'_, T> {

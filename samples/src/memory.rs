@@ -9,14 +9,14 @@ use std::{
 };
 
 use anyhow::Result;
-use cudarc::driver::{DeviceRepr, DriverError, result, sys};
+use cudarc::driver::{CudaStream, DeviceRepr, DriverError, result, sys};
 
 use crate::{driver, gpu::failed};
 
 /// Memory of the device whose context was current.
 #[derive(Debug)]
 pub struct DeviceMemory {
-    address: sys::CUdeviceptr,
+    pub(crate) address: sys::CUdeviceptr,
     bytes: usize,
 }
 
@@ -43,6 +43,20 @@ impl DeviceMemory {
         assert!(size_of_val(from) <= self.bytes);
         // SAFETY: it has so many bytes, and the copy has ended before the return.
         unsafe { result::memcpy_htod_sync(self.address, from) }
+    }
+
+    /// Copies its beginning behind the work that is in a stream, and waits.
+    pub fn read_behind<T: Number>(
+        &self,
+        stream: &CudaStream,
+        to: &mut [T],
+    ) -> Result<(), DriverError> {
+        assert!(size_of_val(to) <= self.bytes);
+        // SAFETY: as in `read`: what was copied has been waited for.
+        unsafe {
+            result::memcpy_dtoh_async(to, self.address, stream.cu_stream())?;
+            result::stream::synchronize(stream.cu_stream())
+        }
     }
 
     /// Copies its beginning.
@@ -120,7 +134,7 @@ impl Drop for HostMemory {
 #[derive(Debug)]
 pub struct SharedWord {
     memory: HostMemory,
-    device: sys::CUdeviceptr,
+    pub(crate) device: sys::CUdeviceptr,
 }
 
 impl SharedWord {
@@ -138,10 +152,5 @@ impl SharedWord {
         // SAFETY: the memory is its own, of that size and page-aligned; the device only reads it.
         let word = unsafe { self.memory.start.cast::<AtomicU32>().as_ref() };
         word.store(value, Ordering::SeqCst);
-    }
-
-    /// Its address on the device.
-    pub(crate) fn device(&self) -> &sys::CUdeviceptr {
-        &self.device
     }
 }

@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A function's answer.
+/// Success or what was answered instead.
 pub type Answer = Result<(), Failure>;
 
 /// An argument as a function takes it.
@@ -78,6 +78,14 @@ extern "C" fn call(function: *mut c_void) {
     unsafe { mem::transmute::<*mut c_void, fn()>(function)() }
 }
 
+/// A function's answer.
+pub fn checked(function: &'static str, code: sys::CUresult) -> Answer {
+    match code {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        code => Err(Failure { function, code }),
+    }
+}
+
 macro_rules! calls {
     ($($name:ident($($parameter:ident: $ty:ty),*) $(=> ($($argument:expr),*))?;)*) => {$(
         calls! { @row $name ($($parameter: $ty),*) [$($($argument),*)?] [$($parameter),*] }
@@ -94,10 +102,7 @@ macro_rules! calls {
         #[allow(non_snake_case, missing_docs, reason = "cuda.h's functions")]
         pub fn $name($($parameter: $ty),*) -> Answer {
             // SAFETY: the arguments' types say what the function asks for: see the module.
-            match unsafe { sys::$name($($argument),*) } {
-                sys::CUresult::CUDA_SUCCESS => Ok(()),
-                code => Err(Failure { function: stringify!($name), code }),
-            }
+            checked(stringify!($name), unsafe { sys::$name($($argument),*) })
         }
     };
 }

@@ -122,22 +122,6 @@ pub fn failed(error: DriverError) -> anyhow::Error {
     anyhow::Error::msg(error_name(error.0))
 }
 
-/// A driver function's result, with its name if it is an error: what [`cu!`](crate::cu) returns.
-pub fn checked(result: sys::CUresult, function: &'static str) -> Result<()> {
-    result.result().map_err(failed).context(function)
-}
-
-/// Calls a driver function that `cudarc` has no safe form of; every pointer that is passed must be to a
-/// local or to what a call returned, with as many bytes as the function gets.
-#[macro_export]
-macro_rules! cu {
-    ($name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: see above.
-        let result = unsafe { ::cudarc::driver::sys::$name($($argument),*) };
-        $crate::gpu::checked(result, stringify!($name))
-    }};
-}
-
 /// CUDA's name of a result, from the driver if it knows the number.
 pub fn error_name(result: sys::CUresult) -> String {
     match DriverError(result).error_name() {

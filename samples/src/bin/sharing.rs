@@ -14,7 +14,7 @@ use cudarc::driver::{CudaContext, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
 use rustix::io::FdFlags;
 use samples::{
-    cu,
+    driver::{self, checked},
     gpu::{blank, failed, function, require_driver, shape},
     ptx,
 };
@@ -31,6 +31,15 @@ struct CommandLine {
     /// The second process: it is started by the first
     #[arg(long, hide = true)]
     peer: Option<RawFd>,
+}
+
+/// Calls a driver function. Every pointer that is passed is to a local, or to what a call returned, with as many bytes as
+/// the function gets; every address that is used is of memory which is still there.
+macro_rules! cu {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: see above.
+        checked(stringify!($name), unsafe { sys::$name($($argument),*) })
+    };
 }
 
 /// A device that this process uses.
@@ -88,12 +97,12 @@ impl Device {
         cu!(cuMemRelease(memory))?;
         cu!(cuMemGetAddressRange_v2(std::ptr::null_mut(), &mut bytes, address))?;
         cu!(cuMemUnmap(address, bytes))?;
-        cu!(cuMemAddressFree(address, bytes))
+        Ok(cu!(cuMemAddressFree(address, bytes))?)
     }
 
     fn fill(&self, address: u64, value: f32) -> Result<()> {
         cu!(cuMemsetD32_v2(address, value.to_bits(), LENGTH))?;
-        cu!(cuCtxSynchronize())
+        Ok(driver::cuCtxSynchronize()?)
     }
 
     /// Adds with a kernel of this device: `sum = a + b`.
@@ -186,7 +195,7 @@ fn managed(devices: [&Device; 2]) -> Result<()> {
     ensure!(location == filler.ordinal, "preferred location: {location}");
     maker.enter()?;
     maker.expect("managed memory that the other device filled", address, 5.0)?;
-    cu!(cuMemFree_v2(address))
+    Ok(cu!(cuMemFree_v2(address))?)
 }
 
 /// The first process: exports, and looks at what the second one has made of it.
@@ -281,7 +290,7 @@ fn run() -> Result<()> {
     let [first_device, last] = [Device::new(0)?, Device::new(count - 1)?];
     let mut can = 1;
     if count > 1 {
-        cu!(cuDeviceCanAccessPeer(&mut can, first_device.ordinal, last.ordinal))?;
+        driver::cuDeviceCanAccessPeer(&mut can, first_device.ordinal, last.ordinal)?;
     }
     if can == 0 {
         println!("{count} devices that do not reach each other");

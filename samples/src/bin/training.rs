@@ -15,7 +15,7 @@ use clap::{Parser, ValueEnum};
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
 use samples::{
-    cu, driver,
+    driver::{self, checked},
     gpu::{failed, function, launch_config, require_driver, shape},
     memory::{DeviceMemory, HostMemory},
     report::say,
@@ -184,9 +184,16 @@ fn collectives(arguments: &CommandLine) -> Result<bool> {
 fn ask_of_library([first, second]: &[Arc<CudaContext>; 2]) -> Result<()> {
     enter(first)?;
     let (text, mut library, mut kernel) = (CString::new(text(0))?, null_mut(), null_mut());
-    let (image, none) = (text.as_ptr().cast(), null_mut());
-    cu!(cuLibraryLoadData(&mut library, image, none, null_mut(), 0, null_mut(), null_mut(), 0))?;
-    cu!(cuLibraryGetKernel(&mut kernel, library, c"step".as_ptr()))?;
+    let (image, [values, others]) = (text.as_ptr().cast(), [null_mut(); 2]);
+    // SAFETY: text and name are C strings, places are locals', and there are no options.
+    unsafe {
+        let (none, nothing) = (null_mut(), null_mut());
+        let loaded =
+            sys::cuLibraryLoadData(&mut library, image, none, values, 0, nothing, others, 0);
+        checked("cuLibraryLoadData", loaded)?;
+        let found = sys::cuLibraryGetKernel(&mut kernel, library, c"step".as_ptr());
+        checked("cuLibraryGetKernel", found)?;
+    }
     enter(second)?;
     let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: 1, y: 1, z: 1 };
     let mut attribute = sys::CUlaunchAttribute {
@@ -196,8 +203,11 @@ fn ask_of_library([first, second]: &[Arc<CudaContext>; 2]) -> Result<()> {
     };
     let configuration = launch_config([1, THREADS], null_mut(), slice::from_mut(&mut attribute));
     let mut clusters = 0;
-    // A kernel of a library stands for a function of it. Not every device has clusters: there is an answer.
-    let _ = cu!(cuOccupancyMaxActiveClusters(&mut clusters, kernel.cast(), &configuration));
+    // Not every device has clusters: there is an answer.
+    // SAFETY: a kernel of a library stands for a function of it; the attribute is there.
+    unsafe {
+        let _ = sys::cuOccupancyMaxActiveClusters(&mut clusters, kernel.cast(), &configuration);
+    }
     Ok(())
 }
 

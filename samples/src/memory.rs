@@ -89,20 +89,16 @@ unsafe impl Number for f32 {}
 
 /// Page-locked memory of the host.
 #[derive(Debug)]
-pub struct HostMemory {
-    start: NonNull<u8>,
-    bytes: usize,
-}
+pub struct HostMemory(&'static mut [u8]);
 
 impl HostMemory {
     /// So many bytes, all zero. Flags: `CU_MEMHOSTALLOC_*`.
     pub fn new(bytes: usize, flags: u32) -> Result<Self, DriverError> {
         // SAFETY: fresh memory of that size, freed when dropped.
         unsafe {
-            let start = NonNull::new(result::malloc_host(bytes, flags)?.cast::<u8>());
-            let start = start.ok_or(DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN))?;
+            let start = result::malloc_host(bytes, flags)?.cast::<u8>();
             start.write_bytes(0, bytes);
-            Ok(Self { start, bytes })
+            Ok(Self(slice::from_raw_parts_mut(start, bytes)))
         }
     }
 }
@@ -111,46 +107,45 @@ impl Deref for HostMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: its own memory, which was written when it was made.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+        self.0
     }
 }
 
 impl DerefMut for HostMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+        self.0
     }
 }
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
         // SAFETY: its own memory. An error cannot be reported from here.
-        let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
+        let _ = unsafe { result::free_host(self.0.as_mut_ptr().cast()) };
     }
 }
 
 /// A word of page-locked host memory that the device sees too.
 #[derive(Debug)]
 pub struct SharedWord {
-    memory: HostMemory,
+    word: NonNull<AtomicU32>,
     pub(crate) device: sys::CUdeviceptr,
+    _memory: HostMemory,
 }
 
 impl SharedWord {
     /// A word that is 0.
     pub fn new() -> Result<Self> {
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let memory = HostMemory::new(size_of::<AtomicU32>(), flags).map_err(failed)?;
+        let mut memory = HostMemory::new(size_of::<AtomicU32>(), flags).map_err(failed)?;
+        let word = NonNull::from(&mut *memory).cast();
         let mut device = 0;
         driver::cuMemHostGetDevicePointer_v2(&mut device, &memory)?;
-        Ok(Self { memory, device })
+        Ok(Self { word, device, _memory: memory })
     }
 
     /// Writes the word for the device to see.
     pub fn set(&self, value: u32) {
         // SAFETY: the memory is its own, of that size and page-aligned; the device only reads it.
-        let word = unsafe { self.memory.start.cast::<AtomicU32>().as_ref() };
-        word.store(value, Ordering::SeqCst);
+        unsafe { self.word.as_ref() }.store(value, Ordering::SeqCst);
     }
 }

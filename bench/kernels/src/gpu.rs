@@ -86,14 +86,14 @@ pub struct Overhead {
 }
 
 /// Memory on the device, given back when dropped.
-struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     table: &'a DriverTable,
-    address: CUdeviceptr,
+    pub(crate) address: CUdeviceptr,
     bytes: usize,
 }
 
 impl<'a> Memory<'a> {
-    fn new(table: &'a DriverTable, contents: &[u8]) -> Result<Self> {
+    pub(crate) fn new(table: &'a DriverTable, contents: &[u8]) -> Result<Self> {
         let mut memory = Self { table, address: CUdeviceptr(0), bytes: contents.len() };
         // SAFETY: as in `Gpu::open`; the memory is as large as `contents`.
         unsafe {
@@ -183,9 +183,9 @@ impl<'a> Loaded<'a> {
                 Placed::Image(image) => std::ptr::from_ref(&image.handle).cast_mut().cast(),
             })
             .collect();
-        for _ in 0..count {
-            // SAFETY: as in `Gpu::open`; there is a pointer for each parameter of the kernel.
-            unsafe {
+        // SAFETY: as in `Gpu::open`; there is a pointer for each parameter of the kernel.
+        unsafe {
+            for _ in 0..count {
                 (self.table.cuLaunchKernel)(
                     self.function,
                     gx,
@@ -201,9 +201,8 @@ impl<'a> Loaded<'a> {
                 )
                 .context("a launch")?;
             }
+            (self.table.cuCtxSynchronize)().context("running the kernel")
         }
-        // SAFETY: as in `Gpu::open`.
-        unsafe { (self.table.cuCtxSynchronize)() }.context("running the kernel")
     }
 
     pub(crate) fn outputs(&self) -> Result<Vec<Vec<u8>>> {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::ptr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use cudarc::driver::{
     CudaSlice, CudaStream,
@@ -155,7 +155,7 @@ static CUBIN: [u8; 64] = {
 fn images() -> Result<()> {
     let made = CUBIN.to_vec();
     for image in [&CUBIN[..], &CUBIN[..], &made[..], &made[..]] {
-        let mut module = std::ptr::null_mut();
+        let mut module = ptr::null_mut();
         // SAFETY: the image is a static or lives through the call, and the result is a local.
         let code = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
         let refused = [CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, CUresult::CUDA_ERROR_INVALID_IMAGE];
@@ -169,26 +169,22 @@ fn fork(gpu: &Gpu, work: &mut Work, children: u32) -> Result<()> {
     let mut pids = Vec::new();
     for number in 0..children {
         work.launch(gpu, STEPS, number)?;
-        // SAFETY: the child only makes system calls that are safe after a fork, and ends without
-        // running anything of this process.
-        match unsafe { libc::fork() } {
-            -1 => bail!("fork: {}", std::io::Error::last_os_error()),
-            // SAFETY: constant C strings; exec comes back only if it fails.
-            0 => unsafe {
+        // SAFETY: the child makes system calls only. The C strings are constant; exec comes back only
+        // if it fails.
+        let child = unsafe {
+            child(|| {
                 match number % 3 {
                     0 => {}
                     1 => {
                         let program = c"/bin/true".as_ptr();
-                        libc::execl(program, program, std::ptr::null::<libc::c_char>());
+                        libc::execl(program, program, ptr::null::<libc::c_char>());
                     }
-                    _ => {
-                        libc::usleep(20_000);
-                    }
+                    _ => std::thread::sleep(Duration::from_millis(20)),
                 }
-                libc::_exit(0)
-            },
-            pid => pids.push(pid),
-        }
+                0
+            })
+        };
+        pids.push(child?);
         work.check(gpu, STEPS, number)?;
     }
     for pid in pids {
@@ -196,6 +192,22 @@ fn fork(gpu: &Gpu, work: &mut Work, children: u32) -> Result<()> {
         ensure!(status == 0, "child {pid} ended with status {status}");
     }
     Ok(())
+}
+
+/// A child that does this and ends with its status, and runs nothing else of this process.
+///
+/// # Safety
+/// It must be safe after a fork.
+unsafe fn child(work: impl FnOnce() -> i32) -> Result<i32> {
+    // SAFETY: as the caller promises.
+    let pid = unsafe {
+        match libc::fork() {
+            0 => libc::_exit(work()),
+            pid => pid,
+        }
+    };
+    ensure!(pid > 0, "fork: {}", std::io::Error::last_os_error());
+    Ok(pid)
 }
 
 /// Waits for a child; its status, as `wait` gives it.
@@ -295,15 +307,9 @@ fn pinned(children: u32) -> Result<()> {
     let mut memory = HostMemory::new(BYTES, 0).map_err(failed)?;
     memory.fill(7);
     for _ in 0..children {
-        // SAFETY: the child reads memory, and ends.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            let right = black_box(&memory[0]) == &7 && black_box(&memory[BYTES - 1]) == &7;
-            // SAFETY: nothing else of this process is to run in the child.
-            unsafe { libc::_exit(i32::from(!right)) }
-        }
-        ensure!(pid > 0, "fork: {}", std::io::Error::last_os_error());
-        let status = ended(pid)?;
+        let reads_right = || black_box(&memory[0]) == &7 && black_box(&memory[BYTES - 1]) == &7;
+        // SAFETY: the child reads memory only.
+        let status = ended(unsafe { child(|| i32::from(!reads_right())) }?)?;
         ensure!(status == 0, "a child that reads pinned memory ended with {status:#x}");
     }
     Ok(())

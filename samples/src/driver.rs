@@ -1,4 +1,4 @@
-//! Driver: functions that `cudarc` has no safe form of, or one that does more.
+//! Driver: functions that `cudarc` has no safe form of, or one that does more, and graphs.
 //!
 //! A row names a function and gives its parameters types that can be had in safe code only while what the function asks
 //! of them holds. So why a call is safe is said here once, for all calls: a handle is a reference to what owns it, device
@@ -7,19 +7,17 @@
 
 use std::{
     ffi::{c_int, c_void},
-    fmt, mem, ptr,
+    fmt,
+    mem::{self, ManuallyDrop},
+    ptr,
 };
 
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaStream,
+    CudaContext, CudaEvent, CudaStream, result,
     sys::{self, CUstreamCaptureMode},
 };
 
-use crate::{
-    gpu::error_name,
-    graph::{Exec, Graph},
-    memory::{DeviceMemory, HostMemory},
-};
+use crate::{gpu::error_name, memory::DeviceMemory};
 
 /// What a function answered that did not succeed.
 #[derive(Debug)]
@@ -39,6 +37,87 @@ impl std::error::Error for Failure {}
 
 /// Success or what was answered instead.
 pub type Answer = Result<(), Failure>;
+
+/// A graph that is put together.
+#[derive(Debug)]
+pub struct Graph(sys::CUgraph);
+
+impl Graph {
+    /// An empty one.
+    pub fn new() -> Result<Self, Failure> {
+        let mut graph = Self(ptr::null_mut());
+        cuGraphCreate(&mut graph)?;
+        Ok(graph)
+    }
+
+    /// What a stream captured since it began to.
+    pub fn captured(stream: &CudaStream) -> Result<Self, Failure> {
+        let mut graph = Self(ptr::null_mut());
+        cuStreamEndCapture(stream, &mut graph)?;
+        Ok(graph)
+    }
+
+    /// A graph that another one owns.
+    ///
+    /// # Safety
+    /// It must be alive as long as this is used.
+    pub unsafe fn borrowed(graph: sys::CUgraph) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self(graph))
+    }
+
+    /// Ready to be launched.
+    pub fn instantiate(&self) -> Result<Exec, Failure> {
+        let mut exec = Exec(ptr::null_mut());
+        cuGraphInstantiateWithFlags(&mut exec, self)?;
+        Ok(exec)
+    }
+
+    /// The driver's handle.
+    pub fn raw(&self) -> sys::CUgraph {
+        self.0
+    }
+
+    fn place(&mut self) -> *mut sys::CUgraph {
+        &mut self.0
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: its own. An error cannot be reported from here.
+            let _ = unsafe { result::graph::destroy(self.0) };
+        }
+    }
+}
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub struct Exec(sys::CUgraphExec);
+
+impl Exec {
+    /// Launches it.
+    pub fn launch(&self, stream: &CudaStream) -> Result<(), Failure> {
+        cuGraphLaunch(self, stream)
+    }
+
+    fn raw(&self) -> sys::CUgraphExec {
+        self.0
+    }
+
+    fn place(&mut self) -> *mut sys::CUgraphExec {
+        &mut self.0
+    }
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: as above.
+            let _ = unsafe { result::graph::exec_destroy(self.0) };
+        }
+    }
+}
 
 /// An argument as a function takes it.
 trait Argument<T> {
@@ -150,8 +229,6 @@ calls! {
         to.address() + offset as u64, to_context.give(), from.give(), from_context.give(),
         to.bytes().saturating_sub(offset).min(from.bytes()), stream.give()
     );
-    cuMemHostGetDevicePointer_v2(device: &mut u64, host: &HostMemory)
-        => (device, host.as_ptr().cast_mut().cast(), 0);
 
     cuGraphCreate(graph: &mut Graph) => (graph.give(), 0);
     // A node that waits for no other.

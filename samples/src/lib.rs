@@ -12,7 +12,6 @@
 pub mod check;
 pub mod driver;
 pub mod gpu;
-pub mod graph;
 pub mod kernels;
 pub mod memory;
 pub mod options;

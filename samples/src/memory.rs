@@ -8,10 +8,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use anyhow::Result;
 use cudarc::driver::{CudaStream, DeviceRepr, DriverError, result, sys};
-
-use crate::{driver, gpu::failed};
 
 /// Memory of the device whose context was current.
 #[derive(Debug)]
@@ -62,7 +59,7 @@ impl DeviceMemory {
     /// Copies its beginning.
     pub fn read<T: Number>(&self, to: &mut [T]) -> Result<(), DriverError> {
         assert!(size_of_val(to) <= self.bytes);
-        // SAFETY: it has so many bytes, which are numbers whatever they are; the copy has ended before the return.
+        // SAFETY: it has so many bytes, all of which make numbers; the copy has ended before the return.
         unsafe { result::memcpy_dtoh_sync(to, self.address) }
     }
 }
@@ -134,12 +131,14 @@ pub struct SharedWord {
 
 impl SharedWord {
     /// A word that is 0.
-    pub fn new() -> Result<Self> {
+    pub fn new() -> Result<Self, DriverError> {
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let mut memory = HostMemory::new(size_of::<AtomicU32>(), flags).map_err(failed)?;
-        let word = NonNull::from(&mut *memory).cast();
+        let mut memory = HostMemory::new(size_of::<AtomicU32>(), flags)?;
+        let word = NonNull::from(&mut *memory).cast::<AtomicU32>();
         let mut device = 0;
-        driver::cuMemHostGetDevicePointer_v2(&mut device, &memory)?;
+        // SAFETY: a place for the address, and memory that was allocated with DEVICEMAP.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut device, word.as_ptr().cast(), 0) }
+            .result()?;
         Ok(Self { word, device, _memory: memory })
     }
 

@@ -1,6 +1,6 @@
 //! Textures and surfaces of a case: what they are, and the objects that kernels read them by.
 
-use crate::gpu::Memory;
+use crate::memory::Memory;
 use anyhow::{Context, Result};
 use cuda_api::constants::{array_flags, array_format, resource_type};
 use cuda_api::{

@@ -14,9 +14,8 @@ use clap::{Parser, ValueEnum};
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use samples::{
     Gpu, Options,
-    driver::{self, Failure},
+    driver::{self, Failure, Graph},
     gpu::failed,
-    graph::Graph,
     kernels,
     memory::DeviceMemory,
     report::say,

@@ -13,9 +13,8 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, sys,
 };
 use cudarc::nvrtc::Ptx;
-use samples::driver;
+use samples::driver::{self, Graph};
 use samples::gpu::{blank, failed, function, require_driver};
-use samples::graph::Graph;
 use sys::CUgraphConditionalNodeType::{
     CU_GRAPH_COND_TYPE_IF, CU_GRAPH_COND_TYPE_SWITCH, CU_GRAPH_COND_TYPE_WHILE,
 };

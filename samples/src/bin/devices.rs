@@ -11,9 +11,9 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use samples::{
-    Gpu, Random, driver,
+    Gpu, Random,
+    driver::{self, Graph},
     gpu::{failed, function, require_driver, shape},
-    graph::Graph,
     kernels, ptx,
 };
 

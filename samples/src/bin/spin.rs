@@ -66,7 +66,7 @@ impl Sample for Spin {
             blocks,
             work,
             seed: options.seed as u32,
-            flag: SharedWord::new()?,
+            flag: SharedWord::new().map_err(failed)?,
             results: gpu.stream.alloc_zeros((blocks * THREADS * 2) as usize).map_err(failed)?,
         })
     }

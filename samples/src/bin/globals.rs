@@ -64,17 +64,12 @@ impl Sample for Globals {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let mut calls = self.kernels.module.get_global("calls", &gpu.stream).map_err(failed)?;
+        let Self { kernels, xs, values, length, table_sum, .. } = self;
+        let mut calls = kernels.module.get_global("calls", &gpu.stream).map_err(failed)?;
         gpu.stream.memset_zeros(&mut calls).map_err(failed)?;
-        let blocks = (self.length as u32).div_ceil(THREADS);
-        self.kernels.polynomial(
-            &gpu.stream,
-            shape(blocks, THREADS, 0),
-            &self.xs,
-            &mut self.values,
-            &self.length,
-        )?;
-        self.kernels.sum_table(&gpu.stream, shape(1, 1, 0), &mut self.table_sum)?;
+        let blocks = (*length as u32).div_ceil(THREADS);
+        kernels.polynomial(&gpu.stream, shape(blocks, THREADS, 0), xs, values, length)?;
+        kernels.sum_table(&gpu.stream, shape(1, 1, 0), table_sum)?;
         Ok(2)
     }
 

@@ -50,25 +50,14 @@ impl Sample for Histogram {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        gpu.stream.memset_zeros(&mut self.shared_bins).map_err(failed)?;
-        gpu.stream.memset_zeros(&mut self.global_bins).map_err(failed)?;
+        let Self { kernels, words, length, shared_bins, global_bins, .. } = self;
+        gpu.stream.memset_zeros(shared_bins).map_err(failed)?;
+        gpu.stream.memset_zeros(global_bins).map_err(failed)?;
         let shape = shape(self.blocks, THREADS, 0);
-        self.kernels.histogram_shared(
-            &gpu.stream,
-            shape,
-            &self.words,
-            &self.length,
-            &mut self.shared_bins,
-        )?;
+        kernels.histogram_shared(&gpu.stream, shape, words, length, shared_bins)?;
 
-        let bytes = self.length * 4;
-        self.kernels.histogram_global(
-            &gpu.stream,
-            shape,
-            &self.words,
-            &bytes,
-            &mut self.global_bins,
-        )?;
+        let bytes = *length * 4;
+        kernels.histogram_global(&gpu.stream, shape, words, &bytes, global_bins)?;
         Ok(2)
     }
 

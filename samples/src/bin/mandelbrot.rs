@@ -55,18 +55,11 @@ impl Sample for Mandelbrot {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let (width, height) = (self.view.width as i32, self.view.height as i32);
-        self.kernels.mandelbrot(
-            &gpu.stream,
-            shape(self.blocks, THREADS, 0),
-            &mut self.counts,
-            &width,
-            &height,
-            &self.view.left,
-            &self.view.top,
-            &self.view.step,
-            &self.limit,
-        )?;
+        let Self { kernels, view, limit, counts, .. } = self;
+        let (stream, shape) = (&gpu.stream, shape(self.blocks, THREADS, 0));
+        let (width, height) = (view.width as i32, view.height as i32);
+        let View { left, top, step, .. } = view;
+        kernels.mandelbrot(stream, shape, counts, &width, &height, left, top, step, limit)?;
         Ok(1)
     }
 

@@ -53,19 +53,13 @@ impl Sample for MatrixMultiply {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let Self { kernels, a, b, product, size, .. } = self;
         let shape = LaunchConfig {
             grid_dim: (self.blocks, 1, 1),
             block_dim: (TILE, TILE, 1),
             shared_mem_bytes: 0,
         };
-        self.kernels.matrix_multiply(
-            &gpu.stream,
-            shape,
-            &self.a,
-            &self.b,
-            &mut self.product,
-            &self.size,
-        )?;
+        kernels.matrix_multiply(&gpu.stream, shape, a, b, product, size)?;
         Ok(1)
     }
 

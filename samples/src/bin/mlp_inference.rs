@@ -103,36 +103,29 @@ impl Sample for Mlp {
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
         let stream = &gpu.stream;
         stream.memcpy_htod(&self.batch, &mut self.inputs).map_err(failed)?;
+        let Self { kernels, samples, probabilities, classes, .. } = self;
         let mut inputs = &self.inputs;
-        for layer in &mut self.layers {
-            let shared_bytes = layer.input_width as u32 * 4;
-            self.kernels.dense(
+        for Layer { weights, bias, outputs, input_width, output_width, relu } in &mut self.layers {
+            let shape = shape(self.blocks, THREADS, *input_width as u32 * 4);
+            kernels.dense(
                 stream,
-                shape(self.blocks, THREADS, shared_bytes),
-                &layer.weights,
-                &layer.bias,
+                shape,
+                weights,
+                bias,
                 inputs,
-                &mut layer.outputs,
-                &layer.input_width,
-                &layer.output_width,
-                &self.samples,
-                &layer.relu,
+                outputs,
+                input_width,
+                output_width,
+                samples,
+                relu,
             )?;
-            inputs = &layer.outputs;
+            inputs = outputs;
         }
-        let width = CLASSES as i32;
-        self.kernels.softmax_classify(
-            stream,
-            shape(self.blocks, THREADS, 0),
-            inputs,
-            &mut self.probabilities,
-            &mut self.classes,
-            &width,
-            &self.samples,
-        )?;
+        let (width, shape) = (CLASSES as i32, shape(self.blocks, THREADS, 0));
+        kernels.softmax_classify(stream, shape, inputs, probabilities, classes, &width, samples)?;
 
-        stream.memcpy_dtoh(&self.probabilities, &mut self.got_probabilities).map_err(failed)?;
-        stream.memcpy_dtoh(&self.classes, &mut self.got_classes).map_err(failed)?;
+        stream.memcpy_dtoh(probabilities, &mut self.got_probabilities).map_err(failed)?;
+        stream.memcpy_dtoh(classes, &mut self.got_classes).map_err(failed)?;
         Ok(self.layers.len() as u64 + 1)
     }
 

@@ -102,18 +102,12 @@ impl Sample for Pipeline {
         for stream in &self.streams {
             stream.wait(&self.begin).map_err(failed)?;
         }
-        for chunk in &mut self.chunks {
-            let stream = &chunk.stream;
-            stream.memcpy_htod(&chunk.host_input, &mut chunk.input).map_err(failed)?;
-            self.kernels.mix(
-                stream,
-                shape(self.blocks, THREADS, 0),
-                &chunk.input,
-                &mut chunk.output,
-                &self.length,
-                &self.rounds,
-            )?;
-            stream.memcpy_dtoh(&chunk.output, &mut chunk.host_output).map_err(failed)?;
+        let Self { kernels, length, rounds, .. } = self;
+        let shape = shape(self.blocks, THREADS, 0);
+        for Chunk { stream, host_input, host_output, input, output, .. } in &mut self.chunks {
+            stream.memcpy_htod(host_input, input).map_err(failed)?;
+            kernels.mix(stream, shape, input, output, length, rounds)?;
+            stream.memcpy_dtoh(output, host_output).map_err(failed)?;
         }
         for stream in &self.streams {
             gpu.stream.join(stream).map_err(failed)?;

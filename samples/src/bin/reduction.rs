@@ -47,15 +47,10 @@ impl Sample for Reduction {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let (kernels, shape) = (&self.kernels, shape(self.blocks, THREADS, 0));
         let none = [Totals::NONE];
         gpu.stream.memcpy_htod(&none, &mut self.totals).map_err(failed)?;
-        self.kernels.reduce(
-            &gpu.stream,
-            shape(self.blocks, THREADS, 0),
-            &self.values,
-            &self.length,
-            &mut self.totals,
-        )?;
+        kernels.reduce(&gpu.stream, shape, &self.values, &self.length, &mut self.totals)?;
         Ok(1)
     }
 

@@ -68,46 +68,23 @@ impl Sample for Scan {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let Self { kernels, values, sums, totals, length, parts, keys, run, .. } = self;
+        let (stream, all) = (&gpu.stream, shape(self.blocks, THREADS, 0));
         let part_length = THREADS as i32;
-        self.kernels.scan_parts(
-            &gpu.stream,
-            shape(self.blocks, THREADS, 0),
-            &self.values,
-            &mut self.sums,
-            &mut self.totals,
-            &self.length,
-            &self.parts,
-        )?;
+        kernels.scan_parts(stream, all, values, sums, totals, length, parts)?;
 
-        self.kernels.scan_totals(
-            &gpu.stream,
-            shape(1, THREADS, 0),
-            &mut self.totals,
-            &self.parts,
-        )?;
+        kernels.scan_totals(stream, shape(1, THREADS, 0), totals, parts)?;
 
-        self.kernels.add_offsets(
-            &gpu.stream,
-            shape(self.blocks, THREADS, 0),
-            &mut self.sums,
-            &self.totals,
-            &self.length,
-            &part_length,
-        )?;
+        kernels.add_offsets(stream, all, sums, totals, length, &part_length)?;
 
         // The padding behind the values sorts to where it is, so only the values need to be put
         // back.
-        let mut unsorted = self.keys.slice_mut(..self.length as usize);
-        gpu.stream.memcpy_dtod(&self.values, &mut unsorted).map_err(failed)?;
-        let runs = self.keys.len() as i32 / self.run;
-        let shared_bytes = self.run as u32 * 4;
-        self.kernels.bitonic_sort(
-            &gpu.stream,
-            shape(self.blocks, THREADS, shared_bytes),
-            &mut self.keys,
-            &runs,
-            &self.run,
-        )?;
+        let mut unsorted = keys.slice_mut(..*length as usize);
+        stream.memcpy_dtod(values, &mut unsorted).map_err(failed)?;
+        let runs = keys.len() as i32 / *run;
+        let shared_bytes = *run as u32 * 4;
+        let shape = shape(self.blocks, THREADS, shared_bytes);
+        kernels.bitonic_sort(stream, shape, keys, &runs, run)?;
         Ok(4)
     }
 

@@ -44,14 +44,9 @@ impl Sample for VectorAdd {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        self.kernels.vector_add(
-            &gpu.stream,
-            shape(self.blocks, THREADS, 0),
-            &self.a,
-            &self.b,
-            &mut self.sum,
-            &self.length,
-        )?;
+        let Self { kernels, a, b, sum, length, .. } = self;
+        let shape = shape(self.blocks, THREADS, 0);
+        kernels.vector_add(&gpu.stream, shape, a, b, sum, length)?;
         Ok(1)
     }
 

@@ -4,7 +4,10 @@ use std::{process, ptr, sync::Arc};
 
 use anyhow::{Context, Result};
 use cudarc::{
-    driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, LaunchConfig, sys},
+    driver::{
+        CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, LaunchConfig,
+        PinnedHostSlice, ValidAsZeroBits, sys,
+    },
     nvrtc::Ptx,
 };
 
@@ -46,6 +49,20 @@ pub fn function(module: &Arc<CudaModule>, name: &str) -> Result<CudaFunction> {
     module.load_function(name).map_err(failed).with_context(|| format!("no kernel `{name}`"))
 }
 
+/// Page-locked host memory, all zeros.
+pub fn pinned<T: ValidAsZeroBits + DeviceRepr>(
+    context: &Arc<CudaContext>,
+    length: usize,
+    flags: u32,
+) -> Result<PinnedHostSlice<T>> {
+    // SAFETY: it is filled before anyone reads it, with zeros, which are a value of the type.
+    unsafe {
+        let mut memory = context.alloc_pinned_with_flags::<T>(length, flags).map_err(failed)?;
+        memory.as_mut_ptr().map_err(failed)?.write_bytes(0, length);
+        Ok(memory)
+    }
+}
+
 /// A launch of one-dimensional blocks with `shared_bytes` of dynamic shared memory.
 pub fn shape(blocks: u32, threads: u32, shared_bytes: u32) -> LaunchConfig {
     LaunchConfig {
@@ -76,25 +93,33 @@ pub fn launch_config(
     }
 }
 
+/// A structure of the driver's for which zeros are a value, of nothing: numbers, enumerations with a 0, pointers.
+///
+/// # Safety
+/// Only for such structures.
+pub unsafe trait Blank {}
+
+macro_rules! blanks {
+    ($($ty:ident)*) => {$(
+        // SAFETY: see the trait.
+        unsafe impl Blank for sys::$ty {}
+    )*};
+}
+
+blanks! {
+    CUDA_KERNEL_NODE_PARAMS_v3 CUDA_MEM_ALLOC_NODE_PARAMS CUDA_RESOURCE_DESC CUDA_RESOURCE_VIEW_DESC
+    CUDA_TEXTURE_DESC CUgraphNodeParams CUmemAllocationProp CUmemLocation CUmemPoolProps
+}
+
+/// A description of nothing, to be filled in.
+pub fn blank<T: Blank>() -> T {
+    // SAFETY: zeros are a value of it.
+    unsafe { std::mem::zeroed() }
+}
+
 /// A driver's error as CUDA names it.
 pub fn failed(error: DriverError) -> anyhow::Error {
     anyhow::Error::msg(error_name(error.0))
-}
-
-/// A driver function's result, with its name if it is an error: what [`cu!`](crate::cu) returns.
-pub fn checked(result: sys::CUresult, function: &'static str) -> Result<()> {
-    result.result().map_err(failed).context(function)
-}
-
-/// Calls a driver function that `cudarc` has no safe form of; every pointer that is passed must be to a
-/// local or to what a call returned, with as many bytes as the function gets.
-#[macro_export]
-macro_rules! cu {
-    ($name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: see above.
-        let result = unsafe { ::cudarc::driver::sys::$name($($argument),*) };
-        $crate::gpu::checked(result, stringify!($name))
-    }};
 }
 
 /// CUDA's name of a result, from the driver if it knows the number.

@@ -10,7 +10,10 @@
 //! if its results were right.
 
 pub mod check;
+pub mod driver;
 pub mod gpu;
+pub mod kernels;
+pub mod memory;
 pub mod options;
 pub mod random;
 pub mod reference;

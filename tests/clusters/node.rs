@@ -7,18 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use tests::{Ended, Running, dist, finish, start, wait_until};
-
-/// Says that a test did not run, where the harness has no word for it.
-pub fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-    assert!(std::env::var_os("OPENMPS_EVERY_TEST").is_none(), "{why}");
-}
-
-pub fn is_root() -> bool {
-    // SAFETY: asks for a number.
-    unsafe { libc::geteuid() == 0 }
-}
+use tests::{Ended, Running, Signal, dist, finish, start, try_signal, wait_until};
+pub use tests::{is_root, skipped};
 
 /// A machine's directories. Every user may enter them.
 pub struct Node {
@@ -205,8 +195,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if self.is_there() {
-            // SAFETY: a number and a signal.
-            unsafe { libc::kill(self.pid.cast_signed(), libc::SIGTERM) };
+            try_signal(self.pid, Signal::TERM);
             wait_until("the daemon ends", || !self.is_there());
         }
     }

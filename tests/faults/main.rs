@@ -12,7 +12,7 @@ use draw::Draw;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tests::{Running, Scene, finish, start, wait_until};
+use tests::{Running, Scene, Signal, finish, start, try_signal, wait_until};
 
 /// Ends servers in every way beside programs that verify every result, and prints how long those paused.
 ///
@@ -235,8 +235,8 @@ impl Series {
 }
 
 fn kill(pid: u32) {
-    // SAFETY: sends a signal to a process of the scene's; one that has just ended is no harm.
-    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+    // One that has just ended is no harm.
+    try_signal(pid, Signal::KILL);
 }
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::program::Program;
 use crate::stage::Stage;
-use tests::{Entry, finish, start, wait_until};
+use tests::{Entry, Signal, finish, start, try_signal, wait_until};
 
 /// Most programs of a step.
 const TOGETHER_MAX: u64 = 4;
@@ -100,8 +100,7 @@ fn end(stage: &mut Stage, draw: &mut Draw, progress: &mut Progress) {
             std::thread::sleep(draw.below_ms(300));
             let killed = stage.scene.servers();
             for server in &killed {
-                // SAFETY: sends a signal to the scene's own server.
-                unsafe { libc::kill(server.cast_signed(), libc::SIGKILL) };
+                try_signal(*server, Signal::KILL);
             }
             wait_until("the program is at another server", || {
                 stage.scene.servers().iter().all(|server| !killed.contains(server))

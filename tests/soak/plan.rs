@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use crate::program::Program;
 use std::time::{Duration, Instant};
-use tests::{Ended, Running, Scene, start};
+use tests::{Ended, Running, Scene, Signal, start, try_signal};
 
 /// How a program comes to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum End {
 }
 
 /// Exit status after a signal, as a shell says it.
-const KILLED: i32 = 128 + libc::SIGKILL;
-const SIGNALLED: i32 = 128 + libc::SIGTERM;
+const KILLED: i32 = 128 + Signal::KILL.as_raw();
+const SIGNALLED: i32 = 128 + Signal::TERM.as_raw();
 
 /// A program and what is done to it at which time after its start.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ struct Acting {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
-    Signal(i32),
+    Signal(Signal),
     Terminate,
 }
 
@@ -103,13 +103,13 @@ fn begin(scene: &Scene, plan: Plan) -> Acting {
     let running = start(&mut plan.program.command(scene));
     let mut deeds = Vec::new();
     if let Some((at, long)) = plan.stop {
-        deeds.push((at, Deed::Signal(libc::SIGSTOP)));
-        deeds.push((at + long, Deed::Signal(libc::SIGCONT)));
+        deeds.push((at, Deed::Signal(Signal::STOP)));
+        deeds.push((at + long, Deed::Signal(Signal::CONT)));
     }
     match plan.end {
         End::Left => {}
-        End::Killed => deeds.push((plan.at, Deed::Signal(libc::SIGKILL))),
-        End::Signalled => deeds.push((plan.at, Deed::Signal(libc::SIGTERM))),
+        End::Killed => deeds.push((plan.at, Deed::Signal(Signal::KILL))),
+        End::Signalled => deeds.push((plan.at, Deed::Signal(Signal::TERM))),
         End::Terminated => deeds.push((plan.at, Deed::Terminate)),
     }
     deeds.sort_by_key(|(at, _)| *at);
@@ -126,14 +126,11 @@ impl Acting {
     fn perform(&mut self, scene: &Scene, deed: Deed) {
         match deed {
             // A program that has ended is not waited for yet, so its number is still its own.
-            Deed::Signal(signal) => self.signal(signal),
+            Deed::Signal(which) => {
+                try_signal(self.running.pid(), which);
+            }
             Deed::Terminate => self.terminated = terminate(scene, self.running.pid()),
         }
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: sends a signal to our own child, which has not been waited for.
-        unsafe { libc::kill(self.running.pid().cast_signed(), signal) };
     }
 
     /// Panics unless the program ended as planned. `full`: the device had no memory left meanwhile, so
@@ -142,8 +139,7 @@ impl Acting {
         let Self { plan, running, terminated, .. } = self;
         if plan.end == End::Terminated && !terminated {
             // It was not there yet, or not any more: then the plan is void.
-            // SAFETY: as in `signal`.
-            unsafe { libc::kill(running.pid().cast_signed(), libc::SIGKILL) };
+            try_signal(running.pid(), Signal::KILL);
         }
         let ended = running.wait();
         let said = format!("{}{}", ended.stdout, ended.stderr);

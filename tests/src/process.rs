@@ -7,6 +7,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+pub use rustix::process::Signal;
+
+/// Sends a signal to a process; false if it has ended.
+pub fn try_signal(pid: u32, signal: Signal) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a PID");
+    rustix::process::kill_process(pid, signal).is_ok()
+}
+
+/// Sends a signal to a process that is there.
+#[track_caller]
+pub fn signal(pid: u32, signal: Signal) {
+    assert!(try_signal(pid, signal), "process {pid} gets no {signal:?}");
+}
+
 /// How often a program that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 

@@ -1,6 +1,6 @@
 //! A scene: directories of its own, a daemon if wanted, the software GPU as device.
 
-use crate::{Ended, Running, dist, finish, start, wait_until};
+use crate::{Ended, Running, Signal, dist, finish, start, try_signal, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -201,8 +201,7 @@ impl Scene {
 
     /// Ends the daemon as `kill` does and returns how it ended.
     pub fn stop_daemon(&mut self) -> Ended {
-        // SAFETY: sends a signal to our own child, which has not been waited for.
-        unsafe { libc::kill(self.daemon_pid().cast_signed(), libc::SIGTERM) };
+        try_signal(self.daemon_pid(), Signal::TERM);
         self.wait_for_daemon()
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::ledger::{Outcome, Part};
 use crate::series::Unit;
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use tests::dist;
+use tests::{Signal, dist, try_signal};
 
 /// A part is ended if it still runs so long after the run's time is up.
 const GRACE: Duration = Duration::from_secs(30);
@@ -105,19 +107,18 @@ fn wait(command: &mut Command, end: Option<Instant>) -> Option<ExitStatus> {
 pub fn wait_for_ended_orphans() {
     let started = STARTED.lock().expect("no holder panics");
     for pid in children(std::process::id()).into_iter().filter(|pid| !started.contains(pid)) {
-        // SAFETY: waits for a child, if it has ended; the status is not asked for.
-        unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), libc::WNOHANG) };
+        let _ = waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::NOHANG);
     }
 }
 
 /// kill -9 of a process and of all that descends from it.
 fn end_with_descendants(pid: u32) {
-    // Stopped first, so that it starts no more.
-    signal(pid, libc::SIGSTOP);
+    // Stopped first, so that it starts no more. One that has just ended is no harm.
+    try_signal(pid, Signal::STOP);
     for child in children(pid) {
         end_with_descendants(child);
     }
-    signal(pid, libc::SIGKILL);
+    try_signal(pid, Signal::KILL);
 }
 
 /// kill -9 of processes whose parents have ended; what they were. This process is their parent once it
@@ -131,21 +132,14 @@ pub fn end_orphans() -> Vec<String> {
             names.push(name.replace('\0', " ").trim_end().to_owned());
         }
         end_with_descendants(pid);
-        // SAFETY: waits for a child; the status is not asked for.
-        unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0) };
+        let _ = waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::empty());
     }
     names
 }
 
 /// Processes whose parents end become children of this one.
 pub fn adopt_orphans() {
-    // SAFETY: sets an attribute of this process.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
-}
-
-fn signal(pid: u32, signal: i32) {
-    // SAFETY: sends a signal to a descendant; one that has just ended is no harm.
-    unsafe { libc::kill(pid.cast_signed(), signal) };
+    let _ = set_child_subreaper(Some(getpid()));
 }
 
 /// Processes whose parent is `parent`.
@@ -164,21 +158,13 @@ fn children(parent: u32) -> Vec<u32> {
 /// Lets the calling thread, and what it starts, use only share `index` of `shares` of this process's
 /// cores. More shares than cores use cores in turn.
 pub fn keep_to_share(index: usize, shares: usize) {
-    // SAFETY: a cpu_set_t is plain data for which zero is a valid value; it lives across the calls.
-    unsafe {
-        let mut all: libc::cpu_set_t = std::mem::zeroed();
-        let bytes = size_of_val(&all);
-        if libc::sched_getaffinity(0, bytes, &mut all) != 0 {
-            return;
+    let Ok(all) = sched_getaffinity(None) else { return };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core)).collect();
+    let mut own = CpuSet::new();
+    for (at, core) in cores.iter().enumerate() {
+        if at % shares == index || (shares > cores.len() && at == index % cores.len()) {
+            own.set(*core);
         }
-        let cores: Vec<usize> =
-            (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &all)).collect();
-        let mut own: libc::cpu_set_t = std::mem::zeroed();
-        for (at, core) in cores.iter().enumerate() {
-            if at % shares == index || (shares > cores.len() && at == index % cores.len()) {
-                libc::CPU_SET(*core, &mut own);
-            }
-        }
-        libc::sched_setaffinity(0, bytes, &own);
     }
+    let _ = sched_setaffinity(None, &own);
 }

@@ -1,10 +1,9 @@
 //! Programs in namespaces of their own, as in containers: only the pipe directory is shared with the daemon.
 
-use crate::users::skipped;
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use tests::{Running, Scene, dist, finish, start, wait_until};
+use tests::{Running, Scene, dist, finish, skipped, start, wait_until};
 
 /// New user, mount, PID, IPC and network namespaces; the program is their first process.
 const UNSHARE: &[&str] =

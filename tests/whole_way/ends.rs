@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::time::Duration;
-use tests::{Running, Scene, dist, finish, start, wait_until};
+use tests::{Running, Scene, Signal, dist, finish, signal, start, wait_until};
 
 /// Kills of one test: the promise is a hundred.
 const KILLS: usize = 100;
@@ -153,8 +153,7 @@ fn a_client_whose_server_is_killed_goes_on_at_the_next_one() {
         scene.servers().len() == 1 && scene.clients().contains(&program.pid())
     });
     let server = scene.servers()[0];
-    // SAFETY: sends a signal to the scene's own server.
-    unsafe { libc::kill(server.cast_signed(), libc::SIGKILL) };
+    signal(server, Signal::KILL);
     wait_until("it is at another server", || {
         !scene.servers().contains(&server) && scene.clients().contains(&program.pid())
     });

@@ -1,9 +1,8 @@
 //! Host memory budget: programs that pin all they can are refused, and the server is not killed for want of memory.
 
-use crate::users::skipped;
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{Scene, dist, start};
+use tests::{Scene, dist, skipped, start};
 
 /// Limit of the cgroup that daemon and server are in, bytes.
 const LIMIT_BYTES: u64 = 768 << 20;

@@ -1,9 +1,8 @@
 //! Memory accounting of cgroups: within its soft limit a program gets what another one has beyond its own.
 
-use crate::users::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Scene, dist, finish, start, wait_until};
+use tests::{Scene, dist, finish, skipped, start, wait_until};
 
 /// A cgroup of version 2, removed in the end.
 struct Cgroup {

@@ -1,7 +1,7 @@
 //! A server may die: programs beside one that faults, a server that is killed, replaced or stuck, on a
 //! software GPU that is corrupted by a fault as hardware is.
 
-use tests::{Entry, Running, Scene, finish, start, wait_until};
+use tests::{Entry, Running, Scene, Signal, finish, signal, start, wait_until};
 
 /// Programs that verify each result.
 const PROGRAMS: [&str; 4] = ["vector_add", "reduction", "scan", "histogram"];
@@ -72,14 +72,8 @@ fn kernels_of(scene: &Scene, pid: u32) -> u64 {
     of_it.next().and_then(|client| client["kernels"].as_u64()).unwrap_or(0)
 }
 
-/// Sends a signal to a process of a scene's.
-pub(crate) fn signal(pid: u32, signal: i32) {
-    // SAFETY: sends a signal to a process of the scene's.
-    assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
-}
-
 fn kill(pid: u32) {
-    signal(pid, libc::SIGKILL);
+    signal(pid, Signal::KILL);
 }
 
 #[test]
@@ -433,7 +427,7 @@ fn sighup_has_the_program_take_over_that_was_installed_since() {
     scene.start_daemon_of(&control, &[("OPENMPS_SOFT_TENANTS", "0")]);
     let unaffected = Neighbours::start(&scene, &PROGRAMS);
     let old = scene.servers();
-    signal(scene.daemon_pid(), libc::SIGHUP);
+    signal(scene.daemon_pid(), Signal::HUP);
     let opened = |times| {
         let log = scene.log("control.log");
         log.matches("Logs are opened again, as SIGHUP asks").count() == times
@@ -441,7 +435,7 @@ fn sighup_has_the_program_take_over_that_was_installed_since() {
     wait_until("it has heard that", || opened(1));
     assert_eq!(scene.servers(), old, "it is the same program");
     std::fs::rename(next, &installed).expect("it is installed");
-    signal(scene.daemon_pid(), libc::SIGHUP);
+    signal(scene.daemon_pid(), Signal::HUP);
     wait_until("another daemon has taken the place", || {
         scene.log("control.log").contains("has taken the place of version")
     });

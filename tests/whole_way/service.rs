@@ -1,7 +1,7 @@
 //! A service manager that follows the installed units: sockets that it holds, readiness, watchdog, restart. The
 //! daemon is lost under it, and programs go on.
 
-use crate::recovery::{Neighbours, signal};
+use crate::recovery::Neighbours;
 use channel::socket::Listener;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tests::{Running, Scene, dist, finish, start, wait_until};
+use tests::{Running, Scene, Signal, dist, finish, signal, start, wait_until};
 
 /// Programs that verify each result.
 const PROGRAMS: [&str; 6] = ["vector_add", "reduction", "scan", "histogram", "n_body", "globals"];
@@ -89,12 +89,12 @@ impl Manager {
     }
 
     /// Ends the main process alone, as `KillMode=process` has it.
-    fn end_daemon(&mut self, by: i32) {
+    fn end_daemon(&mut self, by: Signal) {
         assert_eq!(self.service.one("KillMode"), "process");
         signal(self.daemon.pid(), by);
-        if by != libc::SIGKILL {
+        if by != Signal::KILL {
             // A stopped process takes no other signal.
-            signal(self.daemon.pid(), libc::SIGCONT);
+            signal(self.daemon.pid(), Signal::CONT);
         }
         wait_until("it has ended", || !self.daemon.is_running());
     }
@@ -111,7 +111,7 @@ impl Manager {
             self.listen();
             self.heard.elapsed() > self.watchdog
         });
-        self.end_daemon(libc::SIGABRT);
+        self.end_daemon(Signal::ABORT);
         self.follow_daemon(scene);
     }
 
@@ -197,7 +197,7 @@ const LONG: Duration = Duration::from_secs(600);
 fn programs_notice_nothing_of_a_service_whose_daemon_is_killed_and_started_again() {
     let mut stage = Stage::new(LONG);
     for _ in 0..10 {
-        stage.manager.end_daemon(libc::SIGKILL);
+        stage.manager.end_daemon(Signal::KILL);
         stage.manager.follow_daemon(&stage.scene);
     }
     stage.expect_nothing_noticed();
@@ -206,7 +206,7 @@ fn programs_notice_nothing_of_a_service_whose_daemon_is_killed_and_started_again
 #[test]
 fn a_program_that_comes_while_no_daemon_runs_waits_for_the_next_one() {
     let mut stage = Stage::new(LONG);
-    stage.manager.end_daemon(libc::SIGKILL);
+    stage.manager.end_daemon(Signal::KILL);
     let early = start(&mut stage.scene.sample("vector_add", &["--json"]));
     stage.manager.follow_daemon(&stage.scene);
     let early = early.wait().expect_success();
@@ -220,7 +220,7 @@ fn a_daemon_that_hangs_is_ended_by_its_watchdog_and_programs_notice_nothing() {
     let mut stage = Stage::new(Duration::from_secs(4));
     let speaks = || stage.manager.listen().iter().any(|line| line == "WATCHDOG=1");
     wait_until("it feeds its watchdog", speaks);
-    signal(stage.manager.daemon.pid(), libc::SIGSTOP);
+    signal(stage.manager.daemon.pid(), Signal::STOP);
     stage.manager.watch(&stage.scene);
     stage.expect_nothing_noticed();
 }

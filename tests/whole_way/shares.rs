@@ -1,7 +1,7 @@
 //! Programs of one user have equal shares of the device.
 
 use serde_json::Value;
-use tests::{Scene, finish, start, wait_until};
+use tests::{Scene, Signal, finish, signal, start, wait_until};
 
 fn report(scene: &Scene) -> Value {
     serde_json::from_str(&scene.openmps(&["ps", "--json"]).expect_success().stdout).expect("JSON")
@@ -21,14 +21,10 @@ fn a_program_that_fills_the_device_for_ever_leaves_others_their_share() {
     let scene = Scene::with_daemon();
     let mut greedy = start(&mut scene.sample("endless", &["--fill"]));
     wait_until("its blocks run", || worker_ns(&scene, greedy.pid()) > 5_000_000);
-    let signal = |signal| {
-        // SAFETY: sends a signal to our own child, which has not been waited for.
-        unsafe { libc::kill(greedy.pid().cast_signed(), signal) };
-    };
     finish(&mut scene.sample("vector_add", &["--iterations", "20"])).expect_success();
-    signal(libc::SIGSTOP);
+    signal(greedy.pid(), Signal::STOP);
     finish(&mut scene.sample("vector_add", &["--iterations", "20"])).expect_success();
-    signal(libc::SIGCONT);
+    signal(greedy.pid(), Signal::CONT);
     assert!(greedy.is_running(), "the others did not wait for its end");
     greedy.kill();
     greedy.wait();

@@ -5,23 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use tests::{Ended, Running, Scene, dist, finish, start, wait_until};
+use tests::{Ended, Running, Scene, dist, finish, is_root, skipped, start, wait_until};
 
 /// Two users that no other test has.
 const USERS: [u32; 2] = [41_001, 41_002];
 /// Status of a script that cannot run here.
 const CANNOT_RUN: i32 = 77;
-
-/// Says that a test did not run, where the harness has no word for it.
-pub fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-    assert!(std::env::var_os("OPENMPS_EVERY_TEST").is_none(), "{why}");
-}
-
-fn is_root() -> bool {
-    // SAFETY: asks for a number.
-    unsafe { libc::geteuid() == 0 }
-}
 
 /// The command as a user, with that user's own group and no other.
 fn by(command: &mut Command, user: u32) -> &mut Command {

@@ -5,17 +5,12 @@ use locks::Mutex;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use tests::{Ended, Running, Scene, finish, start, wait_until};
+use tests::{Ended, Running, Scene, Signal, finish, signal, start, wait_until};
 
 /// The state of a process' main thread: R, S, T, ...
 fn state(pid: u32) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('-')
-}
-
-fn signal(pid: u32, signal: i32) {
-    // SAFETY: sends a signal to a process of the scene's, which has not been waited for.
-    assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
 }
 
 /// A program that waits at `at`: it has come to the call, and sleeps there.
@@ -81,7 +76,7 @@ fn end_all_at(at: &str) {
     // is lost.
     let mut orphan = start_blocked(&scene, at, 3);
     let server = scene.servers()[0];
-    signal(server, libc::SIGKILL);
+    signal(server, Signal::KILL);
     wait_until("the program is at another server, or told", || {
         !orphan.is_running() || scene.servers() != [server] && scene.clients() == [orphan.pid()]
     });
@@ -93,7 +88,7 @@ fn end_all_at(at: &str) {
     wait_until("the server knows that it is gone", || scene.clients().is_empty());
 
     let asked = start_blocked(&scene, at, 4);
-    signal(scene.servers()[0], libc::SIGTERM);
+    signal(scene.servers()[0], Signal::TERM);
     assert_ended(&asked.wait(), TERMINATED, "was shut down");
 
     let orphan = start_blocked(&scene, at, 5);
@@ -101,7 +96,7 @@ fn end_all_at(at: &str) {
     let server = scene.servers()[0];
     scene.kill_daemon();
     assert!(orphan.is_running(), "a daemon's death is nothing to a program that has a server");
-    signal(server, libc::SIGTERM);
+    signal(server, Signal::TERM);
     assert_ended(&orphan.wait(), TERMINATED, "was shut down");
 
     scene.start_daemon();
@@ -185,32 +180,32 @@ fn a_start_that_waits_for_what_is_stopped_says_so_and_goes_on() {
     };
     let daemon = scene.daemon_pid();
     // A daemon that is continued, and one that is killed: then the program runs by itself.
-    signal(daemon, libc::SIGSTOP);
+    signal(daemon, Signal::STOP);
     let mut waits = add(&scene, "continued");
     waits.wait_for_line(&format!("(PID {daemon}), which is stopped: `kill -CONT {daemon}`"));
-    signal(daemon, libc::SIGCONT);
+    signal(daemon, Signal::CONT);
     waits.expect_success();
     // A server that is continued, and one that is killed: then the daemon starts another.
     let server = scene.servers()[0];
-    signal(server, libc::SIGSTOP);
+    signal(server, Signal::STOP);
     let mut waits = add(&scene, "server-continued");
     waits.wait_for_line(&format!("its server (PID {server}) is stopped: `kill -CONT {server}`"));
-    signal(server, libc::SIGCONT);
+    signal(server, Signal::CONT);
     waits.expect_success();
-    signal(server, libc::SIGSTOP);
+    signal(server, Signal::STOP);
     let mut waits = add(&scene, "server-killed");
     waits.wait_for_line(&format!("its server (PID {server}) is stopped"));
-    signal(server, libc::SIGKILL);
+    signal(server, Signal::KILL);
     waits.expect_success();
     assert_ne!(scene.servers(), [server]);
     // A client that is killed while it waits costs nothing.
-    signal(daemon, libc::SIGSTOP);
+    signal(daemon, Signal::STOP);
     let killed = add(&scene, "client-killed");
     killed.wait_for_line("which is stopped");
     drop(killed);
-    signal(daemon, libc::SIGCONT);
+    signal(daemon, Signal::CONT);
     finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
-    signal(daemon, libc::SIGSTOP);
+    signal(daemon, Signal::STOP);
     let mut waits = add(&scene, "daemon-killed");
     waits.wait_for_line("which is stopped");
     // Another thread waits for the one that asks the daemon: both end by themselves then.

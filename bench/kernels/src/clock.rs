@@ -1,7 +1,9 @@
 //! Which processors a measurement may use, and what its time is.
 
 use crate::case::Run;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 
 /// Seconds of one sample: long beside the clock's grain and a kernel's launch.
@@ -125,36 +127,23 @@ impl Clock {
 }
 
 fn processor_s() -> f64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is valid for writing. The call cannot fail: Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
-    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Restricts this thread, and threads made from now on, to the first `cores` of its processors.
 pub(crate) fn restrict_to(cores: usize) -> Result<()> {
-    // SAFETY: an all-zero set is a valid empty set.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    let bytes = size_of::<libc::cpu_set_t>();
-    // SAFETY: `allowed` is valid for writing `bytes`.
-    let got = unsafe { libc::sched_getaffinity(0, bytes, &mut allowed) };
-    ensure!(got == 0, "the system does not tell which processors may be used");
-    // SAFETY: the index is below the set's size.
-    let usable = |cpu: usize| unsafe { libc::CPU_ISSET(cpu, &allowed) };
-    let cpus: Vec<usize> = (0..8 * bytes).filter(|&cpu| usable(cpu)).collect();
+    let allowed =
+        sched_getaffinity(None).context("the system does not tell which processors may be used")?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
     ensure!(
         (1..=cpus.len()).contains(&cores),
         "--cores {cores}: this machine lets the program use 1 to {}",
         cpus.len()
     );
-    // SAFETY: as above.
-    let mut chosen: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for &cpu in &cpus[..cores] {
-        // SAFETY: the index is below the set's size.
-        unsafe { libc::CPU_SET(cpu, &mut chosen) };
-    }
-    // SAFETY: `chosen` is valid for reading `bytes`.
-    let set = unsafe { libc::sched_setaffinity(0, bytes, &chosen) };
-    ensure!(set == 0, "the system refuses to restrict the program to {cores} processors");
-    Ok(())
+    let mut chosen = CpuSet::new();
+    cpus[..cores].iter().for_each(|&cpu| chosen.set(cpu));
+    sched_setaffinity(None, &chosen).with_context(|| {
+        format!("the system refuses to restrict the program to {cores} processors")
+    })
 }

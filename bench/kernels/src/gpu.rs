@@ -3,9 +3,10 @@
 use crate::case::{Argument, Case, Run, Tolerance};
 use crate::clock::Clock;
 use crate::image;
+use crate::memory::Memory;
 use anyhow::{Context, Result};
 use cuda_api::DriverTable;
-use cuda_api::{CUcontext, CUdeviceptr, CUfunction, CUmodule, CUstream};
+use cuda_api::{CUcontext, CUfunction, CUmodule, CUstream};
 use serde::Serialize;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
@@ -85,33 +86,6 @@ pub struct Overhead {
     pub block_ns: f64,
 }
 
-/// Memory on the device, given back when dropped.
-struct Memory<'a> {
-    table: &'a DriverTable,
-    address: CUdeviceptr,
-    bytes: usize,
-}
-
-impl<'a> Memory<'a> {
-    fn new(table: &'a DriverTable, contents: &[u8]) -> Result<Self> {
-        let mut memory = Self { table, address: CUdeviceptr(0), bytes: contents.len() };
-        // SAFETY: as in `Gpu::open`; the memory is as large as `contents`.
-        unsafe {
-            (table.cuMemAlloc_v2)(&mut memory.address, memory.bytes).context("device memory")?;
-            (table.cuMemcpyHtoD_v2)(memory.address, contents.as_ptr().cast(), memory.bytes)
-                .context("a copy to the device")?;
-        }
-        Ok(memory)
-    }
-}
-
-impl Drop for Memory<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the memory is this value's own; all work on it was waited for. None is refused.
-        let _ = unsafe { (self.table.cuMemFree_v2)(self.address) };
-    }
-}
-
 /// One argument on the device.
 enum Placed<'a> {
     Memory { memory: Memory<'a>, output: bool },
@@ -183,9 +157,9 @@ impl<'a> Loaded<'a> {
                 Placed::Image(image) => std::ptr::from_ref(&image.handle).cast_mut().cast(),
             })
             .collect();
-        for _ in 0..count {
-            // SAFETY: as in `Gpu::open`; there is a pointer for each parameter of the kernel.
-            unsafe {
+        // SAFETY: as in `Gpu::open`; there is a pointer for each parameter of the kernel.
+        unsafe {
+            for _ in 0..count {
                 (self.table.cuLaunchKernel)(
                     self.function,
                     gx,
@@ -201,27 +175,18 @@ impl<'a> Loaded<'a> {
                 )
                 .context("a launch")?;
             }
+            (self.table.cuCtxSynchronize)().context("running the kernel")
         }
-        // SAFETY: as in `Gpu::open`.
-        unsafe { (self.table.cuCtxSynchronize)() }.context("running the kernel")
     }
 
     pub(crate) fn outputs(&self) -> Result<Vec<Vec<u8>>> {
         let mut outputs = Vec::new();
         for argument in self.arguments.iter() {
-            let (address, bytes) = match argument {
-                Placed::Memory { memory, output: true } => (memory.address, memory.bytes),
-                Placed::Image(image) if image.output => {
-                    outputs.push(image.texels()?);
-                    continue;
-                }
-                _ => continue,
-            };
-            let mut contents = vec![0u8; bytes];
-            // SAFETY: as in `Gpu::open`; both sides have `bytes` bytes.
-            unsafe { (self.table.cuMemcpyDtoH_v2)(contents.as_mut_ptr().cast(), address, bytes) }
-                .context("a copy from the device")?;
-            outputs.push(contents);
+            match argument {
+                Placed::Memory { memory, output: true } => outputs.push(memory.contents()?),
+                Placed::Image(image) if image.output => outputs.push(image.texels()?),
+                _ => {}
+            }
         }
         Ok(outputs)
     }

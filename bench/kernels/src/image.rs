@@ -1,10 +1,11 @@
 //! Textures and surfaces of a case: what they are, and the objects that kernels read them by.
 
+use crate::memory::Memory;
 use anyhow::{Context, Result};
 use cuda_api::constants::{array_flags, array_format, resource_type};
 use cuda_api::{
     CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D, CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUarray,
-    CUdeviceptr, DriverTable,
+    DriverTable, Memcpy3D,
 };
 use std::ffi::c_void;
 
@@ -93,7 +94,7 @@ pub(crate) struct Placed<'a> {
     pub(crate) handle: u64,
     surface: bool,
     array: CUarray,
-    memory: CUdeviceptr,
+    _memory: Option<Memory<'a>>,
     /// The copy of all texels to the array, but for where they come from.
     copy: CUDA_MEMCPY3D,
     bytes: usize,
@@ -105,16 +106,14 @@ impl<'a> Placed<'a> {
     pub(crate) fn new(table: &'a DriverTable, image: &Image) -> Result<Self> {
         let [_, height, depth] = image.extents.map(|extent| extent.max(1));
         let row = image.row_bytes();
-        // SAFETY: zero is a value of every field.
-        let mut copy: CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
-        (copy.WidthInBytes, copy.Height, copy.Depth) = (row, height, depth);
+        let copy = Memcpy3D { extent: [row, height, depth], ..Default::default() };
         let mut placed = Self {
             table,
             handle: 0,
             surface: matches!(image.home, Home::Surface | Home::Written),
             array: CUarray::default(),
-            memory: CUdeviceptr::default(),
-            copy,
+            _memory: None,
+            copy: CUDA_MEMCPY3D::from(&copy),
             bytes: row * height * depth,
             output: image.home == Home::Written,
         };
@@ -122,8 +121,9 @@ impl<'a> Placed<'a> {
         let form = u64::from(image.format) | u64::from(image.channels) << 32;
         match image.home {
             Home::Linear | Home::Rows => {
-                placed.fill_memory(&image.texels)?;
-                let at = placed.memory.0;
+                let memory = Memory::new(table, &image.texels)?;
+                let at = memory.address.0;
+                placed._memory = Some(memory);
                 if image.home == Home::Linear {
                     resource.resType = resource_type::LINEAR;
                     resource.resource[..3].copy_from_slice(&[at, form, placed.bytes as u64]);
@@ -163,15 +163,6 @@ impl<'a> Placed<'a> {
         Ok(placed)
     }
 
-    fn fill_memory(&mut self, texels: &[u8]) -> Result<()> {
-        // SAFETY: as in `new`; the memory is as large as what is copied.
-        unsafe {
-            (self.table.cuMemAlloc_v2)(&mut self.memory, self.bytes).context("device memory")?;
-            (self.table.cuMemcpyHtoD_v2)(self.memory, texels.as_ptr().cast(), self.bytes)
-                .context("a copy to the device")
-        }
-    }
-
     fn fill_array(&self, texels: &[u8]) -> Result<()> {
         let copy = CUDA_MEMCPY3D {
             srcMemoryType: HOST,
@@ -206,15 +197,14 @@ impl<'a> Placed<'a> {
 
 impl Drop for Placed<'_> {
     fn drop(&mut self) {
-        // SAFETY: the object, array and memory are this value's own; all work on them was waited
-        // for. What was never made is refused.
+        // SAFETY: the object and the array are this value's own; all work on them was waited for.
+        // What was never made is refused.
         unsafe {
             let _ = match self.surface {
                 true => (self.table.cuSurfObjectDestroy)(self.handle),
                 false => (self.table.cuTexObjectDestroy)(self.handle),
             };
             let _ = (self.table.cuArrayDestroy)(self.array);
-            let _ = (self.table.cuMemFree_v2)(self.memory);
         }
     }
 }

@@ -19,6 +19,7 @@ mod compare;
 mod floor;
 mod gpu;
 mod image;
+mod memory;
 mod native;
 mod opencl;
 mod settings;

@@ -40,15 +40,14 @@ pub(crate) fn run(case: &Case, clock: Clock, march: &str, folder: &Path) -> Resu
     }
     let path = CString::new(library.as_os_str().as_bytes())?;
     // SAFETY: `path` is a C string; the library was made of our own source just now. It stays
-    // loaded for good, so the function stays callable.
-    let symbol = unsafe {
+    // loaded for good, so the function stays callable. Every case's `run` has this signature.
+    let function = unsafe {
         let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         ensure!(!handle.is_null(), "the compiled C code cannot be loaded");
-        libc::dlsym(handle, c"run".as_ptr())
+        let symbol = libc::dlsym(handle, c"run".as_ptr());
+        ensure!(!symbol.is_null(), "{}.c has no function `run`", case.name);
+        std::mem::transmute::<*mut c_void, Function>(symbol)
     };
-    ensure!(!symbol.is_null(), "{}.c has no function `run`", case.name);
-    // SAFETY: every case's `run` has this signature.
-    let function: Function = unsafe { std::mem::transmute(symbol) };
     clock
         .measure(
             || {

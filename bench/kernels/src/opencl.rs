@@ -27,30 +27,28 @@ macro_rules! functions {
 
         impl Functions {
             fn load() -> Option<Self> {
-                // SAFETY: a C string; the library stays loaded for good.
-                let library = unsafe {
-                    libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL)
-                };
-                if library.is_null() {
-                    return None;
-                }
-                Some(Self {$(
-                    $name: {
-                        let name = concat!(stringify!($name), "\0");
-                        // SAFETY: `name` ends with a NUL and `library` is loaded.
-                        let symbol = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
-                        if symbol.is_null() {
-                            return None;
-                        }
-                        // SAFETY: OpenCL's function of that name has the signature of cl.h.
-                        unsafe {
+                let name = c"libOpenCL.so.1".as_ptr();
+                // SAFETY: names end with a NUL, the library stays loaded for good, and its functions
+                // have the signatures of cl.h.
+                unsafe {
+                    let library = libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_LOCAL);
+                    if library.is_null() {
+                        return None;
+                    }
+                    Some(Self {$(
+                        $name: {
+                            let name = concat!(stringify!($name), "\0");
+                            let symbol = libc::dlsym(library, name.as_ptr().cast());
+                            if symbol.is_null() {
+                                return None;
+                            }
                             std::mem::transmute::<
                                 *mut c_void,
                                 unsafe extern "C" fn($($type),*) -> $result,
                             >(symbol)
-                        }
-                    },
-                )*})
+                        },
+                    )*})
+                }
             }
         }
     };
@@ -239,10 +237,10 @@ impl<'a> Built<'a> {
         let local = self.case.block.map(|n| n as usize);
         let global: Vec<usize> =
             self.case.grid.iter().zip(local).map(|(&n, l)| n as usize * l).collect();
-        for _ in 0..count {
-            // SAFETY: sizes have three dimensions; the kernel has all its arguments.
-            let code = unsafe {
-                (cl.clEnqueueNDRangeKernel)(
+        // SAFETY: the queue is alive, sizes have three dimensions, the kernel has all its arguments.
+        unsafe {
+            for _ in 0..count {
+                let code = (cl.clEnqueueNDRangeKernel)(
                     self.platform.queue,
                     self.kernel,
                     3,
@@ -252,12 +250,11 @@ impl<'a> Built<'a> {
                     0,
                     null(),
                     null_mut(),
-                )
-            };
-            check("clEnqueueNDRangeKernel", code)?;
+                );
+                check("clEnqueueNDRangeKernel", code)?;
+            }
+            check("clFinish", (cl.clFinish)(self.platform.queue))
         }
-        // SAFETY: the queue is alive.
-        check("clFinish", unsafe { (cl.clFinish)(self.platform.queue) })
     }
 
     fn outputs(&self) -> Result<Vec<Vec<u8>>> {

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, sys};
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use samples::{
-    Gpu, Options, cu,
-    gpu::{checked, failed, function},
-    ptx,
+    Gpu, Options,
+    driver::{self, Failure, Graph},
+    gpu::failed,
+    kernels,
+    memory::DeviceMemory,
     report::say,
 };
 
@@ -75,10 +77,9 @@ fn main() -> ExitCode {
 /// The device, with one word that streams wait for and one that kernels write.
 struct Scene {
     gpu: Gpu,
-    kernel: CudaFunction,
-    until: CudaFunction,
-    flag: sys::CUdeviceptr,
-    result: sys::CUdeviceptr,
+    kernels: kernels::Spin,
+    flag: DeviceMemory,
+    result: DeviceMemory,
 }
 
 // What host functions and threads tell each other.
@@ -93,74 +94,72 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
-extern "C" fn wait_for_questions(_: *mut c_void) {
+fn wait_for_questions() {
     until(|| LAUNCHED.load(Ordering::Acquire) > 500);
     let before = ASKED.load(Ordering::Acquire);
     until(|| ASKED.load(Ordering::Acquire) > before + 1000);
 }
 
-extern "C" fn wait_to_go_on(_: *mut c_void) {
+fn wait_to_go_on() {
     until(|| MAY_GO_ON.load(Ordering::Acquire));
 }
 
-extern "C" fn be_slow(_: *mut c_void) {
+fn be_slow() {
     std::thread::sleep(Duration::from_millis(200));
-    count(ptr::null_mut());
+    count();
 }
 
-extern "C" fn count(_: *mut c_void) {
+fn count() {
     CALLED.fetch_add(1, Ordering::AcqRel);
+}
+
+fn memory(bytes: usize) -> Result<DeviceMemory> {
+    DeviceMemory::new(bytes).map_err(failed)
+}
+
+fn pointer<T>(parameter: &T) -> *mut c_void {
+    ptr::from_ref(parameter).cast_mut().cast()
 }
 
 impl Scene {
     fn open(options: &Options) -> Result<Self> {
         let gpu = Gpu::open(options)?;
-        let module = gpu.load(ptx::SPIN)?;
-        let (kernel, until) = (function(&module, "spin_steps")?, function(&module, "spin_until")?);
-        let (mut flag, mut result) = (0, 0);
-        cu!(cuMemAlloc_v2(&mut flag, 4))?;
-        cu!(cuMemAlloc_v2(&mut result, 4))?;
-        cu!(cuMemsetD32_v2(flag, 0, 1))?;
-        Ok(Self { gpu, kernel, until, flag, result })
+        let kernels = kernels::Spin::load(&gpu)?;
+        let (flag, result) = (memory(4)?, memory(4)?);
+        driver::cuMemsetD32_v2(&flag, 0)?;
+        Ok(Self { gpu, kernels, flag, result })
     }
 
     fn stream(&self) -> Result<Arc<CudaStream>> {
         self.gpu.context.new_stream().map_err(failed)
     }
 
-    fn parameters<'a>(&'a self, steps: &'a [u32; 2]) -> [*mut c_void; 3] {
-        [
-            (&raw const self.result).cast_mut().cast(),
-            (&raw const steps[0]).cast_mut().cast(),
-            (&raw const steps[1]).cast_mut().cast(),
-        ]
-    }
-
     /// A kernel of one step.
     fn launch(&self, stream: &CudaStream) -> Result<()> {
-        let steps = [1, 1];
-        let mut parameters = self.parameters(&steps);
-        let (kernel, stream) = (self.kernel.cu_function(), stream.cu_stream());
-        let parameters = parameters.as_mut_ptr();
-        cu!(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
+        let (address, one) = (self.result.address(), 1u32);
+        let parameters = &mut [pointer(&address), pointer(&one), pointer(&one)];
+        let (kernel, stream) = (self.kernels.spin_steps.cu_function(), stream.cu_stream());
+        // SAFETY: the parameters are the kernel's, which writes one word.
+        unsafe { result::launch_kernel(kernel, (1, 1, 1), (1, 1, 1), 0, stream, parameters) }
+            .map_err(failed)
     }
 
     /// A kernel that spins until the flag is set.
     fn launch_until(&self, stream: &CudaStream) -> Result<()> {
-        let mut parameters: [*mut c_void; 2] =
-            [(&raw const self.flag).cast_mut().cast(), (&raw const self.result).cast_mut().cast()];
-        let (kernel, stream) = (self.until.cu_function(), stream.cu_stream());
-        let parameters = parameters.as_mut_ptr();
-        cu!(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
+        let (flag, result) = (self.flag.address(), self.result.address());
+        let parameters = &mut [pointer(&flag), pointer(&result)];
+        let (kernel, stream) = (self.kernels.spin_until.cu_function(), stream.cu_stream());
+        // SAFETY: the parameters are the kernel's, which reads one word and writes one.
+        unsafe { result::launch_kernel(kernel, (1, 1, 1), (1, 1, 1), 0, stream, parameters) }
+            .map_err(failed)
     }
 
     fn wait_for_flag(&self, stream: &CudaStream) -> Result<()> {
-        let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
-        cu!(cuStreamWaitValue32_v2(stream.cu_stream(), self.flag, 1, equal))
+        Ok(driver::cuStreamWaitValue32_v2(stream, &self.flag, 1)?)
     }
 
     fn set_flag(&self, stream: &CudaStream) -> Result<()> {
-        cu!(cuStreamWriteValue32_v2(stream.cu_stream(), self.flag, 1, 0))
+        Ok(driver::cuStreamWriteValue32_v2(stream, &self.flag, 1)?)
     }
 }
 
@@ -177,7 +176,7 @@ fn run(arguments: &CommandLine) -> Result<()> {
         Case::GraphGone => graph_that_is_gone(scene)?,
         Case::Staging => copies_beside_a_stream_that_stands(scene)?,
     }
-    cu!(cuCtxSynchronize())
+    Ok(driver::cuCtxSynchronize()?)
 }
 
 fn here(context: &CudaContext) -> Result<()> {
@@ -187,15 +186,14 @@ fn here(context: &CudaContext) -> Result<()> {
 fn behind_a_host_function(scene: &Scene, arguments: &CommandLine) -> Result<()> {
     let (stream, other) = (scene.stream()?, scene.stream()?);
     let is_over = &AtomicBool::new(false);
-    cu!(cuLaunchHostFunc(stream.cu_stream(), Some(wait_for_questions), ptr::null_mut()))?;
+    driver::cuLaunchHostFunc(&stream, wait_for_questions)?;
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| {
             here(&scene.gpu.context)?;
             while !is_over.load(Ordering::Acquire) {
-                // SAFETY: the stream lives.
-                let result = unsafe { sys::cuStreamQuery(other.cu_stream()) };
-                if result != sys::CUresult::CUDA_ERROR_NOT_READY {
-                    checked(result, "cuStreamQuery")?;
+                match driver::cuStreamQuery(&other) {
+                    Err(Failure { code: sys::CUresult::CUDA_ERROR_NOT_READY, .. }) => {}
+                    answer => answer?,
                 }
                 ASKED.fetch_add(1, Ordering::AcqRel);
             }
@@ -205,7 +203,7 @@ fn behind_a_host_function(scene: &Scene, arguments: &CommandLine) -> Result<()> 
             LAUNCHED.fetch_add(1, Ordering::AcqRel);
             scene.launch(&stream)
         });
-        let ended = launched.and_then(|()| cu!(cuStreamSynchronize(stream.cu_stream())));
+        let ended = launched.and_then(|()| Ok(driver::cuStreamSynchronize(&stream)?));
         is_over.store(true, Ordering::Release);
         asks.join().expect("it does not panic")?;
         ended
@@ -219,38 +217,37 @@ fn behind_values(scene: &Scene, arguments: &CommandLine) -> Result<()> {
         (0..arguments.launches).try_for_each(|_| scene.launch(stream))?;
     }
     scene.set_flag(&*scene.stream()?)?;
-    cu!(cuCtxSynchronize())
+    Ok(driver::cuCtxSynchronize()?)
 }
 
 fn mixed_behind_a_value(scene: &Scene, arguments: &CommandLine) -> Result<()> {
     let streams = (0..arguments.streams).map(|_| scene.stream()).collect::<Result<Vec<_>>>()?;
-    let (mut event, mut bytes) = (ptr::null_mut(), 0);
-    cu!(cuMemAlloc_v2(&mut bytes, 4096))?;
+    let (filled, copied) = (memory(4096)?, memory(1024)?);
     for stream in &streams {
         scene.wait_for_flag(stream)?;
-        let to = stream.cu_stream();
         for _ in 0..arguments.launches {
             // Each event goes while its record and what waits for it are far from being done.
-            cu!(cuEventCreate(&mut event, 0))?;
-            cu!(cuEventRecord(event, to))?;
-            cu!(cuStreamWaitEvent(streams[0].cu_stream(), event, 0))?;
-            cu!(cuMemsetD8Async(bytes, 1, 4096, to))?;
-            cu!(cuMemcpyDtoDAsync_v2(bytes + 2048, bytes, 1024, to))?;
-            cu!(cuEventDestroy_v2(event))?;
+            let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+            let event = scene.gpu.context.new_event(timed).map_err(failed)?;
+            driver::cuEventRecord(&event, stream)?;
+            driver::cuStreamWaitEvent(&streams[0], &event)?;
+            driver::cuMemsetD8Async(&filled, 1, stream)?;
+            driver::cuMemcpyDtoDAsync_v2(&copied, &filled, stream)?;
+            drop(event);
             scene.launch(stream)?;
         }
     }
     // Work of another stream comes to its end meanwhile.
     let other = scene.stream()?;
     scene.launch(&other)?;
-    cu!(cuStreamSynchronize(other.cu_stream()))?;
+    driver::cuStreamSynchronize(&other)?;
     scene.set_flag(&other)?;
-    cu!(cuCtxSynchronize())
+    Ok(driver::cuCtxSynchronize()?)
 }
 
 fn behind_a_thread(scene: &Scene, arguments: &CommandLine) -> Result<()> {
     let (stream, other) = (scene.stream()?, scene.stream()?);
-    let one = 1u32;
+    static ONE: [u8; 4] = 1u32.to_ne_bytes();
     std::thread::scope(|scope| {
         let launches = scope.spawn(|| {
             here(&scene.gpu.context)?;
@@ -263,18 +260,17 @@ fn behind_a_thread(scene: &Scene, arguments: &CommandLine) -> Result<()> {
         // It waits for room by then, if it has to.
         until(|| LAUNCHED.load(Ordering::Acquire) > 700);
         std::thread::sleep(Duration::from_millis(50));
-        let (from, to) = ((&raw const one).cast(), other.cu_stream());
-        cu!(cuMemcpyHtoDAsync_v2(scene.flag, from, 4, to))?;
+        driver::cuMemcpyHtoDAsync_v2(&scene.flag, &ONE, &other)?;
         launches.join().expect("it does not panic")
     })
 }
 
 fn graphs_behind_a_value(scene: &Scene, arguments: &CommandLine) -> Result<()> {
-    let (mut graph, mut exec, stream) = (ptr::null_mut(), ptr::null_mut(), scene.stream()?);
-    let steps = [1, 1];
-    let mut parameters = scene.parameters(&steps);
+    let stream = scene.stream()?;
+    let (address, one) = (scene.result.address(), 1u32);
+    let mut parameters = [pointer(&address), pointer(&one), pointer(&one)];
     let node = sys::CUDA_KERNEL_NODE_PARAMS {
-        func: scene.kernel.cu_function(),
+        func: scene.kernels.spin_steps.cu_function(),
         gridDimX: 1,
         gridDimY: 1,
         gridDimZ: 1,
@@ -287,72 +283,70 @@ fn graphs_behind_a_value(scene: &Scene, arguments: &CommandLine) -> Result<()> {
         kern: ptr::null_mut(),
         ctx: ptr::null_mut(),
     };
-    cu!(cuGraphCreate(&mut graph, 0))?;
+    let graph = Graph::new()?;
     let mut before = ptr::null_mut();
     for index in 0..arguments.launches {
         let from = if index == 0 { ptr::null() } else { &raw const before };
         let (mut made, count) = (ptr::null_mut(), usize::from(index > 0));
-        cu!(cuGraphAddKernelNode_v2(&mut made, graph, from, count, &node))?;
+        // SAFETY: the parameters are the kernel's; from the node before, if there is one.
+        unsafe { sys::cuGraphAddKernelNode_v2(&mut made, graph.raw(), from, count, &node) }
+            .result()
+            .map_err(failed)?;
         before = made;
     }
-    cu!(cuGraphInstantiateWithFlags(&mut exec, graph, 0))?;
+    let exec = graph.instantiate()?;
     scene.wait_for_flag(&stream)?;
     for _ in 0..arguments.streams {
-        cu!(cuGraphLaunch(exec, stream.cu_stream()))?;
+        exec.launch(&stream)?;
     }
     scene.set_flag(&*scene.stream()?)?;
-    cu!(cuCtxSynchronize())?;
-    cu!(cuGraphExecDestroy(exec))?;
-    cu!(cuGraphDestroy(graph))
+    driver::cuCtxSynchronize()?;
+    Ok(())
 }
 
 fn host_functions(scene: &Scene, arguments: &CommandLine) -> Result<()> {
     let stream = scene.stream()?;
-    cu!(cuLaunchHostFunc(stream.cu_stream(), Some(be_slow), ptr::null_mut()))?;
+    driver::cuLaunchHostFunc(&stream, be_slow)?;
     for _ in 0..arguments.launches {
-        cu!(cuLaunchHostFunc(stream.cu_stream(), Some(count), ptr::null_mut()))?;
+        driver::cuLaunchHostFunc(&stream, count)?;
     }
-    cu!(cuStreamSynchronize(stream.cu_stream()))?;
+    driver::cuStreamSynchronize(&stream)?;
     let called = CALLED.load(Ordering::Acquire);
     ensure!(called == arguments.launches + 1, "{called} were called");
     Ok(())
 }
 
 fn graph_of_host_functions(scene: &Scene, arguments: &CommandLine) -> Result<()> {
-    let (mut graph, mut exec, stream) = (ptr::null_mut(), ptr::null_mut(), scene.stream()?);
-    cu!(cuGraphCreate(&mut graph, 0))?;
-    let node = sys::CUDA_HOST_NODE_PARAMS { fn_: Some(count), userData: ptr::null_mut() };
+    let stream = scene.stream()?;
+    let graph = Graph::new()?;
     for _ in 0..arguments.launches {
-        let mut made = ptr::null_mut();
-        cu!(cuGraphAddHostNode(&mut made, graph, ptr::null(), 0, &node))?;
+        driver::cuGraphAddHostNode(&graph, count)?;
     }
-    cu!(cuGraphInstantiateWithFlags(&mut exec, graph, 0))?;
-    cu!(cuGraphLaunch(exec, stream.cu_stream()))?;
-    cu!(cuStreamSynchronize(stream.cu_stream()))?;
+    let exec = graph.instantiate()?;
+    exec.launch(&stream)?;
+    driver::cuStreamSynchronize(&stream)?;
     let called = CALLED.load(Ordering::Acquire);
     ensure!(called == arguments.launches, "{called} were called");
-    cu!(cuGraphExecDestroy(exec))?;
-    cu!(cuGraphDestroy(graph))
+    Ok(())
 }
 
 fn graph_that_is_gone(scene: &Scene) -> Result<()> {
     const BYTES: usize = 40_000;
-    let (mut graph, mut exec, stream) = (ptr::null_mut(), ptr::null_mut(), scene.stream()?);
-    let (mut device, mut host) = (0, vec![0u8; BYTES]);
-    cu!(cuMemAlloc_v2(&mut device, BYTES))?;
-    cu!(cuMemsetD8_v2(device, 7, BYTES))?;
+    let stream = scene.stream()?;
+    let (device, mut host) = (memory(BYTES)?, vec![0u8; BYTES]);
+    driver::cuMemsetD8_v2(&device, 7)?;
     let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-    cu!(cuStreamBeginCapture_v2(stream.cu_stream(), mode))?;
-    let to = host.as_mut_ptr().cast();
-    cu!(cuMemcpyDtoHAsync_v2(to, device, BYTES, stream.cu_stream()))?;
-    cu!(cuStreamEndCapture(stream.cu_stream(), &mut graph))?;
-    cu!(cuGraphInstantiateWithFlags(&mut exec, graph, 0))?;
+    driver::cuStreamBeginCapture_v2(&stream, mode)?;
+    // SAFETY: as many bytes on both sides, which are there until the stream has been waited for.
+    unsafe { result::memcpy_dtoh_async(&mut host, device.address(), stream.cu_stream()) }
+        .map_err(failed)?;
+    let graph = Graph::captured(&stream)?;
+    let exec = graph.instantiate()?;
     scene.wait_for_flag(&stream)?;
-    cu!(cuGraphLaunch(exec, stream.cu_stream()))?;
-    cu!(cuGraphExecDestroy(exec))?;
-    cu!(cuGraphDestroy(graph))?;
+    exec.launch(&stream)?;
+    drop((exec, graph));
     scene.set_flag(&*scene.stream()?)?;
-    cu!(cuStreamSynchronize(stream.cu_stream()))?;
+    driver::cuStreamSynchronize(&stream)?;
     ensure!(host.iter().all(|byte| *byte == 7), "the copy was not made");
     Ok(())
 }
@@ -361,25 +355,24 @@ fn copies_beside_a_stream_that_stands(scene: &Scene) -> Result<()> {
     const STANDS_BYTES: usize = 3 << 20;
     const GOES_BYTES: usize = 64 << 20;
     let (stands, goes) = (scene.stream()?, scene.stream()?);
-    let (mut first, mut second) = (0, 0);
-    cu!(cuMemAlloc_v2(&mut first, STANDS_BYTES))?;
-    cu!(cuMemAlloc_v2(&mut second, GOES_BYTES))?;
-    let (behind, beside) = (vec![1u8; STANDS_BYTES], vec![2u8; GOES_BYTES]);
-    cu!(cuLaunchHostFunc(stands.cu_stream(), Some(wait_to_go_on), ptr::null_mut()))?;
+    let (first, second) = (memory(STANDS_BYTES)?, memory(GOES_BYTES)?);
+    // Copies may use them for as long as they like.
+    let (behind, beside) = (vec![1; STANDS_BYTES].leak(), vec![2; GOES_BYTES].leak());
+    driver::cuLaunchHostFunc(&stands, wait_to_go_on)?;
     std::thread::scope(|scope| {
         // A driver may have the caller wait here.
         let copies = scope.spawn(|| {
             here(&scene.gpu.context)?;
-            let (from, to) = (behind.as_ptr().cast(), stands.cu_stream());
             LAUNCHED.store(1, Ordering::Release);
-            cu!(cuMemcpyHtoDAsync_v2(first, from, STANDS_BYTES, to))
+            anyhow::Ok(driver::cuMemcpyHtoDAsync_v2(&first, behind, &stands)?)
         });
         until(|| LAUNCHED.load(Ordering::Acquire) > 0);
         std::thread::sleep(Duration::from_millis(50));
-        let (from, to) = (beside.as_ptr().cast(), goes.cu_stream());
-        let copied = cu!(cuMemcpyHtoDAsync_v2(second, from, GOES_BYTES, to))
-            .and_then(|()| cu!(cuStreamSynchronize(goes.cu_stream())));
+        let copied = driver::cuMemcpyHtoDAsync_v2(&second, beside, &goes)
+            .and_then(|()| driver::cuStreamSynchronize(&goes));
         MAY_GO_ON.store(true, Ordering::Release);
-        copies.join().expect("it does not panic").and(copied)
-    })
+        copies.join().expect("it does not panic")?;
+        anyhow::Ok(copied?)
+    })?;
+    Ok(driver::cuCtxSynchronize()?)
 }

@@ -2,14 +2,16 @@
 //! becomes of it when what it waits for is gone. The program says so before it makes the call. If
 //! the call returns, the program says how, and ends with status 3.
 
-use std::{ffi::c_void, process::ExitCode, ptr, sync::Arc};
+use std::{ffi::c_void, process::ExitCode, ptr};
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{CudaFunction, CudaStream, sys};
+use cudarc::driver::{CudaStream, result, sys};
 use samples::{
-    Gpu, Options,
-    gpu::{error_name, failed, function, shape},
+    Gpu, Options, driver,
+    gpu::{error_name, failed, shape},
+    kernels,
+    memory::DeviceMemory,
     ptx,
     report::say,
     start,
@@ -76,26 +78,21 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     if arguments.at == Wait::Start {
         start::wait(options)?;
         say(format_args!("blocked: {:?}", arguments.at));
-        // SAFETY: no parameters.
-        let init = || unsafe { sys::cuInit(0) };
+        let init = || result::init().map_or_else(|error| error.0, |()| sys::CUresult::CUDA_SUCCESS);
         let other = std::thread::spawn(init);
         let own = init();
         let other = other.join().expect("the other thread ends");
         return Ok(if own == sys::CUresult::CUDA_SUCCESS { other } else { own });
     }
     let gpu = Gpu::open(options)?;
-    let module = gpu.load(ptx::SPIN)?;
-    let set = function(&module, "spin_steps")?;
-    let forever = function(&module, "spin_forever")?;
+    let kernels = kernels::Spin::load(&gpu)?;
     let stream = gpu.context.new_stream().map_err(failed)?;
 
     // A kernel that ends goes first: once it is done, the device has begun with this stream's work.
-    let mut address = 0;
-    // SAFETY: the address is a local; the memory is never freed, so that launches may use it.
-    unsafe {
-        sys::cuMemAlloc_v2(&mut address, WORDS * size_of::<u32>()).result().map_err(failed)?;
-        launch_one(&set, &stream, address).result().map_err(failed)?;
-    }
+    let bytes = WORDS * size_of::<u32>();
+    // Never freed, which would be one more call that may wait.
+    let memory: &DeviceMemory = Box::leak(Box::new(DeviceMemory::new(bytes).map_err(failed)?));
+    launch_one(&kernels, &stream, memory).result().map_err(failed)?;
     stream.synchronize().map_err(failed)?;
     let mut pageable = vec![0u32; WORDS];
     let flags = sys::CUevent_flags::CU_EVENT_INTERPROCESS as u32
@@ -104,36 +101,22 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     // SAFETY: the place is a local's; the event is never destroyed.
     unsafe { sys::cuEventCreate(&mut shared, flags) }.result().map_err(failed)?;
     // Loaded before the wait for a start: one that sleeps after it sleeps in the call that is meant.
-    let mut unneeded = ptr::null_mut();
-    if arguments.at == Wait::Unload {
-        let text = std::ffi::CString::new(ptx::SPIN)?;
-        // SAFETY: the place is a local's; the text ends with a zero and lives during the call.
-        unsafe { sys::cuModuleLoadData(&mut unneeded, text.as_ptr().cast()) }
-            .result()
-            .map_err(failed)?;
-    }
+    let unneeded = (arguments.at == Wait::Unload).then(|| gpu.load(ptx::SPIN)).transpose()?;
 
     start::wait(options)?;
     match arguments.at {
         Wait::HostFunction => {
-            // SAFETY: the function takes no data.
-            let posted = unsafe {
-                sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep_for_ever), ptr::null_mut())
-            };
-            posted.result().map_err(failed)?;
+            driver::cuLaunchHostFunc(&stream, || {
+                loop {
+                    std::thread::park();
+                }
+            })?;
         }
-        Wait::Value => {
-            let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
-            let never = u32::MAX;
-            // SAFETY: the word lives as long as the process.
-            unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), address, never, equal) }
-                .result()
-                .map_err(failed)?;
-        }
-        _ => launch_endless(&forever, &stream)?,
+        Wait::Value => driver::cuStreamWaitValue32_v2(&stream, memory, u32::MAX)?,
+        _ => kernels.spin_forever(&stream, shape(1, 32, 0))?,
     }
     say(format_args!("blocked: {:?}", arguments.at));
-    let (host, bytes) = (pageable.as_mut_ptr().cast::<c_void>(), WORDS * size_of::<u32>());
+    let (host, address) = (pageable.as_mut_ptr().cast::<c_void>(), memory.address());
     // SAFETY: handles and memory live as long as the process; both ends of the copies have that
     // many bytes.
     Ok(unsafe {
@@ -151,13 +134,13 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
                 error => error,
             },
             Wait::Start => unreachable!("it has been made"),
-            Wait::Room => until_it_fails(|| launch_one(&set, &stream, address)),
+            Wait::Room => until_it_fails(|| launch_one(&kernels, &stream, memory)),
             Wait::Upload => until_it_fails(|| {
                 sys::cuMemcpyHtoDAsync_v2(address, host, bytes, stream.cu_stream())
             }),
             Wait::Download => sys::cuMemcpyDtoHAsync_v2(host, address, bytes, stream.cu_stream()),
             Wait::Unload => {
-                sys::cuModuleUnload(unneeded).result().map_err(failed)?;
+                drop(unneeded);
                 let (mut free, mut total) = (0, 0);
                 sys::cuMemGetInfo_v2(&mut free, &mut total)
             }
@@ -175,29 +158,19 @@ fn until_it_fails(mut call: impl FnMut() -> sys::CUresult) -> sys::CUresult {
     }
 }
 
-fn launch_endless(forever: &CudaFunction, stream: &Arc<CudaStream>) -> Result<()> {
-    let mut launch = stream.launch_builder(forever);
-    // SAFETY: the kernel has no parameters.
-    unsafe { launch.launch(shape(1, 32, 0)) }.map_err(failed)?;
-    Ok(())
-}
-
 /// A launch of a kernel of one step.
-///
-/// # Safety
-/// The address is of a word that lives as long as the process.
-unsafe fn launch_one(
-    set: &CudaFunction,
-    stream: &Arc<CudaStream>,
-    mut address: sys::CUdeviceptr,
-) -> sys::CUresult {
-    let (mut steps, mut seed) = (1u32, 1u32);
-    let mut parameters: [*mut c_void; 3] =
-        [(&raw mut address).cast(), (&raw mut steps).cast(), (&raw mut seed).cast()];
-    // SAFETY: the parameters are the kernel's in order, and are read during the call.
+fn launch_one(kernels: &kernels::Spin, stream: &CudaStream, word: &DeviceMemory) -> sys::CUresult {
+    let (address, one) = (word.address(), 1u32);
+    let mut parameters: [*mut c_void; 3] = [
+        (&raw const address).cast_mut().cast(),
+        (&raw const one).cast_mut().cast(),
+        (&raw const one).cast_mut().cast(),
+    ];
+    // SAFETY: the parameters are the kernel's in order, and are read during the call. It writes a word of the memory.
     unsafe {
+        let (kernel, stream) = (kernels.spin_steps.cu_function(), stream.cu_stream());
         sys::cuLaunchKernel(
-            set.cu_function(),
+            kernel,
             1,
             1,
             1,
@@ -205,15 +178,9 @@ unsafe fn launch_one(
             1,
             1,
             0,
-            stream.cu_stream(),
+            stream,
             parameters.as_mut_ptr(),
             ptr::null_mut(),
         )
-    }
-}
-
-extern "C" fn sleep_for_ever(_: *mut c_void) {
-    loop {
-        std::thread::park();
     }
 }

@@ -5,12 +5,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
     check::Tolerance,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
     reference::network::{self, Planes},
 };
 
@@ -37,10 +37,7 @@ struct Convolution {
 }
 
 struct ConvNet {
-    conv: CudaFunction,
-    pool: CudaFunction,
-    fully_connected: CudaFunction,
-    softmax: CudaFunction,
+    kernels: kernels::Convnet,
     blocks: u32,
     images: usize,
     batch: Vec<f32>,
@@ -105,12 +102,8 @@ impl Sample for ConvNet {
             .map(|image| network::dense(&image.values, &bias, |i, o| weights[o * FEATURES + i]))
             .collect();
 
-        let module = gpu.load(ptx::CONVNET)?;
         Ok(Self {
-            conv: function(&module, "conv3x3_relu")?,
-            pool: function(&module, "max_pool2")?,
-            fully_connected: function(&module, "fully_connected")?,
-            softmax: function(&module, "softmax")?,
+            kernels: kernels::Convnet::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             images,
             input: gpu.stream.alloc_zeros(batch.len()).map_err(failed)?,
@@ -138,37 +131,55 @@ impl Sample for ConvNet {
             let (in_channels, out_channels) = (layer.in_channels as i32, layer.out_channels as i32);
             let side = layer.side as i32;
             let shared_bytes = 9 * 4 * layer.in_channels as u32;
-            let mut launch = stream.launch_builder(&self.conv);
-            launch.arg(input).arg(&layer.filters).arg(&layer.bias).arg(&mut layer.convolved);
-            launch.arg(&images).arg(&in_channels).arg(&out_channels).arg(&side).arg(&side);
-            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `images`
-            // times the layer's channels of side x side values, and shared memory one output
-            // channel's filters.
-            unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
+            self.kernels.conv3x3_relu(
+                stream,
+                shape(self.blocks, THREADS, shared_bytes),
+                input,
+                &layer.filters,
+                &layer.bias,
+                &mut layer.convolved,
+                &images,
+                &in_channels,
+                &out_channels,
+                &side,
+                &side,
+            )?;
 
             let planes = images * out_channels;
-            let mut launch = stream.launch_builder(&self.pool);
-            launch.arg(&layer.convolved).arg(&mut layer.pooled).arg(&planes).arg(&side).arg(&side);
-            // SAFETY: the arguments are the kernel's parameters in order; `pooled` is a quarter of
-            // `convolved`.
-            unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+            self.kernels.max_pool2(
+                stream,
+                shape(self.blocks, THREADS, 0),
+                &layer.convolved,
+                &mut layer.pooled,
+                &planes,
+                &side,
+                &side,
+            )?;
             input = &layer.pooled;
         }
 
-        let mut launch = stream.launch_builder(&self.fully_connected);
-        launch.arg(input).arg(&self.weights).arg(&self.bias).arg(&mut self.scores);
-        launch.arg(&images).arg(&feature_count).arg(&classes);
-        // SAFETY: the arguments are the kernel's parameters in order; the last pooling left
-        // FEATURES values an image, and the block is a multiple of 32 threads.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        self.kernels.fully_connected(
+            stream,
+            shape(self.blocks, THREADS, 0),
+            input,
+            &self.weights,
+            &self.bias,
+            &mut self.scores,
+            &images,
+            &feature_count,
+            &classes,
+        )?;
 
-        let mut launch = stream.launch_builder(&self.softmax);
-        launch.arg(&self.scores).arg(&mut self.probabilities).arg(&mut self.labels);
-        launch.arg(&images).arg(&classes);
         let blocks = (self.images as u32).div_ceil(THREADS);
-        // SAFETY: the arguments are the kernel's parameters in order, and there is a thread for
-        // each image.
-        unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
+        self.kernels.softmax(
+            stream,
+            shape(blocks, THREADS, 0),
+            &self.scores,
+            &mut self.probabilities,
+            &mut self.labels,
+            &images,
+            &classes,
+        )?;
 
         stream.memcpy_dtoh(&self.probabilities, &mut self.got_probabilities).map_err(failed)?;
         stream.memcpy_dtoh(&self.labels, &mut self.got_labels).map_err(failed)?;

@@ -2,6 +2,7 @@
 //! conditions and bodies are the last one's, launched in a stream of the first one's.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::ptr::{from_mut, null, null_mut};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, sys,
 };
 use cudarc::nvrtc::Ptx;
-use samples::gpu::{failed, function, require_driver};
+use samples::driver::{self, Graph};
+use samples::gpu::{blank, failed, function, require_driver};
 use sys::CUgraphConditionalNodeType::{
     CU_GRAPH_COND_TYPE_IF, CU_GRAPH_COND_TYPE_SWITCH, CU_GRAPH_COND_TYPE_WHILE,
 };
@@ -100,118 +102,91 @@ impl Device {
     }
 }
 
-/// A graph that is put together.
-struct Graph(sys::CUgraph);
+fn node(
+    graph: &Graph,
+    after: &[sys::CUgraphNode],
+    mut params: sys::CUgraphNodeParams,
+) -> Result<(sys::CUgraphNode, sys::CUgraphNodeParams)> {
+    let mut node = null_mut();
+    // SAFETY: the lists hold what is said; the driver copies the parameters and fills in what it makes.
+    done(unsafe {
+        let (from, count) = (after.as_ptr(), after.len());
+        sys::cuGraphAddNode_v2(&mut node, graph.raw(), from, null(), count, &mut params)
+    })?;
+    Ok((node, params))
+}
 
-impl Graph {
-    fn new() -> Result<Self> {
-        let mut graph = null_mut();
-        // SAFETY: the local is written.
-        done(unsafe { sys::cuGraphCreate(&mut graph, 0) })?;
-        Ok(Self(graph))
-    }
+/// One thread of a kernel with two parameters of 64 bits.
+fn kernel(
+    graph: &Graph,
+    after: &[sys::CUgraphNode],
+    device: &Device,
+    function: &CudaFunction,
+    mut parameters: [u64; 2],
+) -> Result<sys::CUgraphNode> {
+    device.context.bind_to_thread().map_err(failed)?;
+    let mut pointers = parameters.each_mut().map(|p| from_mut(p).cast::<c_void>());
+    let mut params: sys::CUgraphNodeParams = blank();
+    params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
+    let mut kernel: sys::CUDA_KERNEL_NODE_PARAMS_v3 = blank();
+    kernel.func = function.cu_function();
+    (kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ) = (1, 1, 1);
+    (kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ) = (1, 1, 1);
+    kernel.kernelParams = pointers.as_mut_ptr();
+    kernel.ctx = device.context.cu_ctx();
+    params.__bindgen_anon_1.kernel = kernel;
+    node(graph, after, params).map(|(node, _)| node)
+}
 
-    fn node(
-        &self,
-        after: &[sys::CUgraphNode],
-        mut params: sys::CUgraphNodeParams,
-    ) -> Result<(sys::CUgraphNode, sys::CUgraphNodeParams)> {
-        let mut node = null_mut();
-        // SAFETY: the lists hold what is said; the driver copies the parameters and fills in what it makes.
-        done(unsafe {
-            let (from, count) = (after.as_ptr(), after.len());
-            sys::cuGraphAddNode_v2(&mut node, self.0, from, null(), count, &mut params)
-        })?;
-        Ok((node, params))
-    }
+/// A condition of a device's.
+fn condition(graph: &Graph, device: &Device, default: u32) -> Result<u64> {
+    let (mut handle, assign) = (0, 1);
+    driver::cuGraphConditionalHandleCreate(&mut handle, graph, &device.context, default, assign)?;
+    Ok(handle)
+}
 
-    /// One thread of a kernel with two parameters of 64 bits.
-    fn kernel(
-        &self,
-        after: &[sys::CUgraphNode],
-        device: &Device,
-        function: &CudaFunction,
-        mut parameters: [u64; 2],
-    ) -> Result<sys::CUgraphNode> {
-        device.context.bind_to_thread().map_err(failed)?;
-        let mut pointers = parameters.each_mut().map(|p| from_mut(p).cast::<c_void>());
-        // SAFETY: plain integers and pointers, for which zeros are right.
-        let mut params: sys::CUgraphNodeParams = unsafe { std::mem::zeroed() };
-        params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
-        // SAFETY: as above.
-        let mut kernel: sys::CUDA_KERNEL_NODE_PARAMS_v3 = unsafe { std::mem::zeroed() };
-        kernel.func = function.cu_function();
-        (kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ) = (1, 1, 1);
-        (kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ) = (1, 1, 1);
-        kernel.kernelParams = pointers.as_mut_ptr();
-        kernel.ctx = device.context.cu_ctx();
-        params.__bindgen_anon_1.kernel = kernel;
-        self.node(after, params).map(|(node, _)| node)
-    }
-
-    /// A condition of a device's.
-    fn condition(&self, device: &Device, default: u32) -> Result<u64> {
-        let (mut handle, assign) = (0, 1);
-        let context = device.context.cu_ctx();
-        // SAFETY: the local is written.
-        done(unsafe {
-            sys::cuGraphConditionalHandleCreate(&mut handle, self.0, context, default, assign)
-        })?;
-        Ok(handle)
-    }
-
-    /// A conditional node on a device, and its bodies.
-    fn conditional(
-        &self,
-        after: &[sys::CUgraphNode],
-        device: &Device,
-        kind: sys::CUgraphConditionalNodeType,
-        (handle, size): (u64, u32),
-    ) -> Result<(sys::CUgraphNode, Vec<Self>)> {
-        // SAFETY: plain integers and pointers, for which zeros are right.
-        let mut params: sys::CUgraphNodeParams = unsafe { std::mem::zeroed() };
-        params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
-        let (none, ctx) = (null_mut(), device.context.cu_ctx());
-        params.__bindgen_anon_1.conditional =
-            sys::CUDA_CONDITIONAL_NODE_PARAMS { handle, type_: kind, size, phGraph_out: none, ctx };
-        let (node, params) = self.node(after, params)?;
-        // SAFETY: the driver has filled in a list of so many graphs, which lives as long as the node.
-        let bodies = unsafe {
-            let list = params.__bindgen_anon_1.conditional.phGraph_out;
-            std::slice::from_raw_parts(list, size as usize)
-        };
-        Ok((node, bodies.iter().map(|body| Self(*body)).collect()))
-    }
-
-    fn instantiate(&self) -> Result<sys::CUgraphExec, sys::CUresult> {
-        let mut exec = null_mut();
-        // SAFETY: the local is written.
-        match unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, self.0, 0) } {
-            sys::CUresult::CUDA_SUCCESS => Ok(exec),
-            error => Err(error),
-        }
-    }
+/// A conditional node on a device, and its bodies.
+fn conditional(
+    graph: &Graph,
+    after: &[sys::CUgraphNode],
+    device: &Device,
+    kind: sys::CUgraphConditionalNodeType,
+    (handle, size): (u64, u32),
+) -> Result<(sys::CUgraphNode, Vec<ManuallyDrop<Graph>>)> {
+    let mut params: sys::CUgraphNodeParams = blank();
+    params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    let (none, ctx) = (null_mut(), device.context.cu_ctx());
+    params.__bindgen_anon_1.conditional =
+        sys::CUDA_CONDITIONAL_NODE_PARAMS { handle, type_: kind, size, phGraph_out: none, ctx };
+    let (node, params) = node(graph, after, params)?;
+    // SAFETY: the driver has filled in a list of so many graphs, which lives as long as the node.
+    let bodies = unsafe {
+        let list = params.__bindgen_anon_1.conditional.phGraph_out;
+        let list = std::slice::from_raw_parts(list, size as usize);
+        list.iter().map(|body| Graph::borrowed(*body)).collect()
+    };
+    Ok((node, bodies))
 }
 
 /// Kernels of the first device around conditional nodes of the other one.
 fn across(first: &Device, other: &Device, with_loop: bool) -> Result<()> {
     let graph = Graph::new()?;
-    let before = graph.kernel(&[], first, &first.add, [first.word(0), 1])?;
-    let choice = graph.condition(other, 0)?;
+    let before = kernel(&graph, &[], first, &first.add, [first.word(0), 1])?;
+    let choice = condition(&graph, other, 0)?;
     let kind = CU_GRAPH_COND_TYPE_IF;
-    let (chosen, bodies) = graph.conditional(&[before], other, kind, (choice, 2))?;
-    bodies[0].kernel(&[], other, &other.add, [other.word(0), 1])?;
-    bodies[1].kernel(&[], other, &other.add, [other.word(0), 100])?;
-    let case = graph.condition(other, 2)?;
+    let (chosen, bodies) = conditional(&graph, &[before], other, kind, (choice, 2))?;
+    kernel(&bodies[0], &[], other, &other.add, [other.word(0), 1])?;
+    kernel(&bodies[1], &[], other, &other.add, [other.word(0), 100])?;
+    let case = condition(&graph, other, 2)?;
     let kind = CU_GRAPH_COND_TYPE_SWITCH;
-    let (switched, bodies) = graph.conditional(&[chosen], other, kind, (case, 3))?;
+    let (switched, bodies) = conditional(&graph, &[chosen], other, kind, (case, 3))?;
     for (body, value) in bodies.iter().zip([1, 2, 4]) {
         // A choice within a choice.
-        let inner = graph.condition(other, 1)?;
-        let after = body.kernel(&[], other, &other.add, [other.word(1), value])?;
+        let inner = condition(&graph, other, 1)?;
+        let after = kernel(body, &[], other, &other.add, [other.word(1), value])?;
         let kind = CU_GRAPH_COND_TYPE_IF;
-        let (_, inner) = body.conditional(&[after], other, kind, (inner, 1))?;
-        inner[0].kernel(&[], other, &other.add, [other.word(1), 10 * value])?;
+        let (_, inner) = conditional(body, &[after], other, kind, (inner, 1))?;
+        kernel(&inner[0], &[], other, &other.add, [other.word(1), 10 * value])?;
     }
     let mut last = switched;
     let module;
@@ -219,21 +194,20 @@ fn across(first: &Device, other: &Device, with_loop: bool) -> Result<()> {
         other.context.bind_to_thread().map_err(failed)?;
         module = other.context.load_module(Ptx::from_src(COUNT_DOWN)).map_err(failed)?;
         let count_down = function(&module, "count_down")?;
-        let again = graph.condition(other, 1)?;
-        let fill = graph.kernel(&[last], other, &other.add, [other.word(2), u64::from(ROUNDS)])?;
+        let again = condition(&graph, other, 1)?;
+        let fill = kernel(&graph, &[last], other, &other.add, [other.word(2), u64::from(ROUNDS)])?;
         let kind = CU_GRAPH_COND_TYPE_WHILE;
-        let (node, bodies) = graph.conditional(&[fill], other, kind, (again, 1))?;
-        let round = bodies[0].kernel(&[], other, &other.add, [other.word(3), 1])?;
-        bodies[0].kernel(&[round], other, &count_down, [again, other.word(2)])?;
+        let (node, bodies) = conditional(&graph, &[fill], other, kind, (again, 1))?;
+        let round = kernel(&bodies[0], &[], other, &other.add, [other.word(3), 1])?;
+        kernel(&bodies[0], &[round], other, &count_down, [again, other.word(2)])?;
         last = node;
     }
-    graph.kernel(&[last], first, &first.add, [first.word(1), 1])?;
+    kernel(&graph, &[last], first, &first.add, [first.word(1), 1])?;
     first.context.bind_to_thread().map_err(failed)?;
-    let exec = graph.instantiate().map_err(|error| failed(DriverError(error)));
+    let exec = graph.instantiate();
     let exec = exec.context("a graph with conditional nodes of another device")?;
     for _ in 0..LAUNCHES {
-        // SAFETY: graph and stream are alive.
-        done(unsafe { sys::cuGraphLaunch(exec, first.stream.cu_stream()) })?;
+        exec.launch(&first.stream)?;
     }
     first.stream.synchronize().map_err(failed)?;
     let (home, there) = (first.read()?, other.read()?);
@@ -241,28 +215,25 @@ fn across(first: &Device, other: &Device, with_loop: bool) -> Result<()> {
     let rounds = if with_loop { ROUNDS * LAUNCHES } else { 0 };
     let expected = [100 * LAUNCHES, 44 * LAUNCHES, 0, rounds];
     ensure!(there == expected, "the other device has {there:?}, not {expected:?}");
-    // SAFETY: both are destroyed once.
-    unsafe {
-        done(sys::cuGraphExecDestroy(exec))?;
-        done(sys::cuGraphDestroy(graph.0))
-    }
+    Ok(())
 }
 
 /// All kernels of a body are on the condition's device.
 fn mixed(first: &Device, other: &Device) -> Result<()> {
     let graph = Graph::new()?;
-    let choice = graph.condition(other, 1)?;
+    let choice = condition(&graph, other, 1)?;
     let kind = CU_GRAPH_COND_TYPE_IF;
-    let (_, bodies) = graph.conditional(&[], other, kind, (choice, 1))?;
-    let added = bodies[0].kernel(&[], first, &first.add, [first.word(0), 1]);
+    let (_, bodies) = conditional(&graph, &[], other, kind, (choice, 1))?;
+    let added = kernel(&bodies[0], &[], first, &first.add, [first.word(0), 1]);
     let refused = match added {
         // A driver may look at it as soon as it is there.
         Err(_) => true,
-        Ok(_) => graph.instantiate() == Err(sys::CUresult::CUDA_ERROR_INVALID_VALUE),
+        Ok(_) => graph
+            .instantiate()
+            .is_err_and(|error| error.code == sys::CUresult::CUDA_ERROR_INVALID_VALUE),
     };
     ensure!(refused, "a body with a kernel of another device than its condition's");
-    // SAFETY: destroyed once.
-    done(unsafe { sys::cuGraphDestroy(graph.0) })
+    Ok(())
 }
 
 fn run(words: &Words) -> Result<()> {

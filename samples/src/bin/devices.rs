@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DriverError, PushKernelArg, sys,
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, PushKernelArg, result, sys,
 };
 use cudarc::nvrtc::Ptx;
 use samples::{
-    Random,
+    Gpu, Random,
+    driver::{self, Graph},
     gpu::{failed, function, require_driver, shape},
-    ptx,
+    kernels, ptx,
 };
 
 const THREADS: u32 = 256;
@@ -35,8 +36,8 @@ struct Part {
 fn add(context: &Arc<CudaContext>, seed: u64) -> Result<Part> {
     context.bind_to_thread().map_err(failed)?;
     let stream = context.new_stream().map_err(failed)?;
-    let module = context.load_module(Ptx::from_src(ptx::VECTOR_ADD)).map_err(failed)?;
-    let kernel = function(&module, "vector_add")?;
+    let gpu = Gpu { context: context.clone(), stream: stream.clone() };
+    let kernels = kernels::VectorAdd::load(&gpu)?;
     let mut random = Random::new(seed);
     let (a, b) = (random.reals(LENGTH, -1.0, 1.0), random.reals(LENGTH, -1.0, 1.0));
     let expected = a.iter().zip(&b).map(|(a, b)| a + b).collect();
@@ -44,17 +45,9 @@ fn add(context: &Arc<CudaContext>, seed: u64) -> Result<Part> {
     let b = stream.clone_htod(&b).map_err(failed)?;
     let mut sum = stream.alloc_zeros(LENGTH).map_err(failed)?;
     let length = LENGTH as i32;
-    let mut launch = stream.launch_builder(&kernel);
-    launch.arg(&a).arg(&b).arg(&mut sum).arg(&length);
-    // SAFETY: the arguments are the kernel's parameters in order, and the vectors hold that many
-    // elements.
-    unsafe { launch.launch(shape(4, THREADS, 0)) }.map_err(failed)?;
+    kernels.vector_add(&stream, shape(4, THREADS, 0), &a, &b, &mut sum, &length)?;
     let added = stream.record_event(None).map_err(failed)?;
     Ok(Part { stream, a, b, sum, added, expected })
-}
-
-fn done(result: sys::CUresult) -> Result<()> {
-    result.result().map_err(|error: DriverError| failed(error))
 }
 
 /// Gathers the sums in the first device's memory; true if it also added in the others' memory.
@@ -67,19 +60,13 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     for (device, part) in parts.iter().enumerate() {
         let to = gathered.device_ptr(&stream).0 + (device * bytes) as u64;
         let from = part.sum.device_ptr(&part.stream).0;
+        driver::cuStreamWaitEvent(&stream, &part.added)?;
         // SAFETY: both ranges hold that many bytes, and live until the stream is synchronised.
-        unsafe {
-            done(sys::cuStreamWaitEvent(stream.cu_stream(), part.added.cu_event(), 0))?;
-            done(sys::cuMemcpyPeerAsync(
-                to,
-                first.cu_ctx(),
-                from,
-                contexts[device].cu_ctx(),
-                bytes,
-                stream.cu_stream(),
-            ))
-            .with_context(|| format!("peer copy from device {device}"))?;
-        }
+        let copied = unsafe {
+            let (to_context, from_context) = (first.cu_ctx(), contexts[device].cu_ctx());
+            result::memcpy_peer_async(to_context, to, from_context, from, bytes, stream.cu_stream())
+        };
+        copied.map_err(failed).with_context(|| format!("peer copy from device {device}"))?;
     }
     let all = stream.clone_dtoh(&gathered).map_err(failed)?;
     for (device, part) in parts.iter().enumerate() {
@@ -89,14 +76,12 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     let Some(last) = parts.last().filter(|_| parts.len() > 1) else { return Ok(false) };
     let peer = contexts.last().context("there is one")?;
     let mut can = 0;
-    // SAFETY: the local is written.
-    done(unsafe { sys::cuDeviceCanAccessPeer(&mut can, first.cu_device(), peer.cu_device()) })?;
+    driver::cuDeviceCanAccessPeer(&mut can, first.cu_device(), peer.cu_device())?;
     if can == 0 {
         return Ok(false);
     }
     if round == 0 {
-        // SAFETY: the peer's context is alive.
-        done(unsafe { sys::cuCtxEnablePeerAccess(peer.cu_ctx(), 0) })?;
+        driver::cuCtxEnablePeerAccess(peer)?;
     }
     let module = first.load_module(Ptx::from_src(ptx::VECTOR_ADD)).map_err(failed)?;
     let kernel = function(&module, "vector_add")?;
@@ -106,7 +91,7 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     // That made the peer's context current.
     first.bind_to_thread().map_err(failed)?;
     // SAFETY: the range is the last device's sum; nothing else uses it now.
-    done(unsafe { sys::cuMemsetD8_v2(sum, 0, bytes) })?;
+    unsafe { result::memset_d8_sync(sum, 0, bytes) }.map_err(failed)?;
     first.synchronize().map_err(failed)?;
     let length = LENGTH as i32;
     let mut launch = stream.launch_builder(&kernel);
@@ -137,12 +122,7 @@ fn graph(contexts: &[Arc<CudaContext>], parts: &[Part]) -> Result<()> {
     }
     for (device, context, _) in ends {
         context.bind_to_thread().map_err(failed)?;
-        let other = contexts[1 - device].cu_ctx();
-        // SAFETY: both contexts are alive. It may be enabled already.
-        let enabled = unsafe { sys::cuCtxEnablePeerAccess(other, 0) };
-        if enabled != sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED {
-            done(enabled)?;
-        }
+        driver::enable_peer_access(&contexts[1 - device])?;
     }
     let a = parts[0].a.device_ptr(&parts[0].stream).0;
     let b = parts[0].b.device_ptr(&parts[0].stream).0;
@@ -165,31 +145,22 @@ fn graph(contexts: &[Arc<CudaContext>], parts: &[Part]) -> Result<()> {
         let flags = Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
         let event = contexts[device].new_event(flags).map_err(failed)?;
         event.record(&streams[device]).map_err(failed)?;
-        let stream = streams[1 - device].cu_stream();
-        // SAFETY: both are alive.
-        done(unsafe { sys::cuStreamWaitEvent(stream, event.cu_event(), 0) })
+        Ok(driver::cuStreamWaitEvent(&streams[1 - device], &event)?)
     };
-    let (mut captured, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: the stream is alive.
-    done(unsafe { sys::cuStreamBeginCapture_v2(streams[0].cu_stream(), mode) })?;
+    driver::cuStreamBeginCapture_v2(&streams[0], mode)?;
     add(0, (a, b), sums[0])?; // a + b
     wait(0)?;
     add(1, (sums[0], b), sums[1]).context("a captured kernel of another device")?; // a + 2 b
     wait(1)?;
     add(0, (sums[1], b), sums[0])?; // a + 3 b
-    // SAFETY: the locals are written; both objects are destroyed once.
-    unsafe {
-        done(sys::cuStreamEndCapture(streams[0].cu_stream(), &mut captured))?;
-        let made = done(sys::cuGraphInstantiateWithFlags(&mut exec, captured, 0));
-        made.context("a graph of two devices")?;
-        for _ in 0..3 {
-            done(sys::cuGraphLaunch(exec, streams[0].cu_stream()))?;
-        }
-        done(sys::cuStreamSynchronize(streams[0].cu_stream()))?;
-        done(sys::cuGraphExecDestroy(exec))?;
-        done(sys::cuGraphDestroy(captured))?;
+    let captured = Graph::captured(&streams[0])?;
+    let exec = captured.instantiate().context("a graph of two devices")?;
+    for _ in 0..3 {
+        exec.launch(&streams[0])?;
     }
+    driver::cuStreamSynchronize(&streams[0])?;
+    drop((exec, captured));
     let read = |slice: &CudaSlice<f32>| parts[0].stream.clone_dtoh(slice).map_err(failed);
     let (a, b) = (read(&parts[0].a)?, read(&parts[0].b)?);
     let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b + b + b).collect();

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use cudarc::driver::{CudaFunction, PushKernelArg, sys::CUdevice_attribute};
+use cudarc::driver::{CudaFunction, sys::CUdevice_attribute};
 use samples::{
     Gpu, Options,
-    gpu::{error_name, failed, function, shape},
-    ptx,
+    gpu::{error_name, failed, shape},
+    kernels,
     report::say,
     start,
 };
@@ -54,26 +54,19 @@ fn filling_blocks(gpu: &Gpu, kernel: &CudaFunction) -> Result<u32> {
 
 fn run(options: &Options, fill: bool) -> Result<String> {
     let gpu = Gpu::open(options)?;
-    let module = gpu.load(ptx::SPIN)?;
-    let set = function(&module, "spin_steps")?;
-    let forever = function(&module, "spin_forever")?;
+    let kernels = kernels::Spin::load(&gpu)?;
 
     // A kernel that ends goes first: once it is done, the device has begun with this stream's work.
     let mut word = gpu.stream.alloc_zeros::<u32>(1).map_err(failed)?;
-    let mut launch = gpu.stream.launch_builder(&set);
-    launch.arg(&mut word).arg(&1u32).arg(&1u32);
-    // SAFETY: the arguments are the kernel's parameters in order, and one thread writes one word.
-    unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
+    kernels.spin_steps(&gpu.stream, shape(1, 1, 0), &mut word, &1, &1)?;
     gpu.stream.synchronize().map_err(failed)?;
 
     let (blocks, threads) = match fill {
-        true => (filling_blocks(&gpu, &forever)?, FILLING_THREADS),
+        true => (filling_blocks(&gpu, &kernels.spin_forever)?, FILLING_THREADS),
         false => (options.blocks.unwrap_or(1), 32),
     };
     start::wait(options)?;
-    let mut launch = gpu.stream.launch_builder(&forever);
-    // SAFETY: the kernel has no parameters.
-    unsafe { launch.launch(shape(blocks, threads, 0)) }.map_err(failed)?;
+    kernels.spin_forever(&gpu.stream, shape(blocks, threads, 0))?;
     say("endless: running");
     match gpu.stream.synchronize() {
         Ok(()) => Ok("without an error".to_owned()),

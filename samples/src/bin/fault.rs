@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{CudaSlice, DevicePtr, PushKernelArg, result, sys, sys::CUresult};
+use cudarc::driver::{CudaSlice, DevicePtr, DriverError, PushKernelArg, sys::CUresult};
 use samples::{
     Gpu, Options,
-    gpu::{error_name, failed, function, shape},
-    ptx,
+    gpu::{error_name, failed, shape},
+    kernels,
+    memory::DeviceMemory,
     report::say,
     start,
 };
@@ -107,21 +108,13 @@ fn main() -> ExitCode {
 fn run(arguments: &CommandLine) -> Result<Outcome> {
     let options = &arguments.options;
     let gpu = Gpu::open(options)?;
-    let module = gpu.load(ptx::FAULT)?;
-    let write = function(&module, "write_word")?;
-    let read = function(&module, "read_word")?;
-    let trap = function(&module, "trap_now")?;
-    let assert = function(&module, "assert_not")?;
-    let overflow = function(&module, "overflow_stack")?;
+    let kernels = kernels::Fault::load(&gpu)?;
     let mut memory = gpu.stream.clone_htod(&[0u32; 64]).map_err(failed)?;
 
     // The same kernel with a good address, so that what fails afterwards is the address and nothing
     // else.
-    let (offset, value) = (8i64, 42u32);
-    let mut launch = gpu.stream.launch_builder(&write);
-    launch.arg(&mut memory).arg(&offset).arg(&value);
-    // SAFETY: the arguments are the kernel's parameters in order, and the offset lies in `memory`.
-    unsafe { launch.launch(shape(1, 32, 0)) }.map_err(failed)?;
+    let (shape, value) = (shape(1, 32, 0), 42);
+    kernels.write_word(&gpu.stream, shape, &mut memory, &8, &value)?;
     let words = gpu.stream.clone_dtoh(&memory).map_err(failed)?;
     ensure!(words[2] == value, "a good write left {} instead of {value}", words[2]);
     start::wait(options)?;
@@ -132,13 +125,13 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
         _ => 0,
     };
     let offset = i64::from(arguments.kind == Kind::Misaligned);
-    let mut launch = match arguments.kind {
-        Kind::Trap => gpu.stream.launch_builder(&trap),
-        Kind::Assert => gpu.stream.launch_builder(&assert),
-        Kind::Stack => gpu.stream.launch_builder(&overflow),
-        Kind::NullRead => gpu.stream.launch_builder(&read),
-        _ => gpu.stream.launch_builder(&write),
-    };
+    let mut launch = gpu.stream.launch_builder(match arguments.kind {
+        Kind::Trap => &kernels.trap_now,
+        Kind::Assert => &kernels.assert_not,
+        Kind::Stack => &kernels.overflow_stack,
+        Kind::NullRead => &kernels.read_word,
+        _ => &kernels.write_word,
+    });
     match arguments.kind {
         Kind::Trap => &mut launch,
         Kind::Assert => launch.arg(&value),
@@ -151,7 +144,7 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
     };
     // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose:
     // the device's memory protection is what this program shows.
-    let launched = unsafe { launch.launch(shape(1, 32, 0)) }.map(|_| ());
+    let launched = unsafe { launch.launch(shape) }.map(|_| ());
     let error = launched.and_then(|()| gpu.stream.synchronize()).err();
     let status = error.map_or(CUresult::CUDA_SUCCESS, |error| error.0);
 
@@ -174,16 +167,12 @@ fn neighbours_address(gpu: &Gpu, memory: &CudaSlice<u32>) -> u64 {
 
 /// What several calls that are all right in themselves answer after the fault.
 fn later_calls(gpu: &Gpu) -> [CUresult; 4] {
-    let status = |result: Result<(), result::DriverError>| match result {
+    let status = |result: Result<(), DriverError>| match result {
         Ok(()) => CUresult::CUDA_SUCCESS,
         Err(error) => error.0,
     };
-    let mut address: sys::CUdeviceptr = 0;
-    // SAFETY: `address` is a place for the result; if there is one it is never used, and freed with
-    // the process.
-    let allocation = unsafe { sys::cuMemAlloc_v2(&mut address, 256) };
     [
-        allocation,
+        status(DeviceMemory::new(256).map(|_| ())),
         status(gpu.stream.synchronize()),
         status(gpu.context.synchronize()),
         status(gpu.stream.alloc_zeros::<u32>(1).map(|_| ())),

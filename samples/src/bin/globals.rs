@@ -4,13 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, shape},
+    kernels, reference,
 };
-use std::sync::Arc;
 
 const THREADS: u32 = 128;
 const COEFFICIENTS: usize = 8;
@@ -20,9 +19,7 @@ const LENGTH_MAX: u32 = 1 << 20;
 const TABLE_SUM: u32 = 381;
 
 struct Globals {
-    module: Arc<CudaModule>,
-    polynomial: CudaFunction,
-    sum_table: CudaFunction,
+    kernels: kernels::Globals,
     length: i32,
     xs: CudaSlice<f32>,
     values: CudaSlice<f32>,
@@ -45,41 +42,34 @@ impl Sample for Globals {
         // `degree` is 3 as compiled in and becomes 7 here.
         let degree = COEFFICIENTS as i32 - 1;
 
-        let module = gpu.load(ptx::GLOBALS)?;
-        let mut variable = module.get_global("coefficients", &gpu.stream).map_err(failed)?;
+        let kernels = kernels::Globals::load(gpu)?;
+        let mut variable =
+            kernels.module.get_global("coefficients", &gpu.stream).map_err(failed)?;
         let bytes: Vec<u8> = coefficients.iter().flat_map(|c| c.to_le_bytes()).collect();
         ensure!(variable.len() == bytes.len(), "`coefficients` has {} bytes", variable.len());
         gpu.stream.memcpy_htod(&bytes, &mut variable).map_err(failed)?;
-        let mut variable = module.get_global("degree", &gpu.stream).map_err(failed)?;
+        let mut variable = kernels.module.get_global("degree", &gpu.stream).map_err(failed)?;
         let before = gpu.stream.clone_dtoh(&variable).map_err(failed)?;
         ensure!(before == 3i32.to_le_bytes(), "`degree` begins as {before:?}, not 3");
         gpu.stream.memcpy_htod(&degree.to_le_bytes(), &mut variable).map_err(failed)?;
 
         Ok(Self {
-            polynomial: function(&module, "polynomial")?,
-            sum_table: function(&module, "sum_table")?,
+            kernels,
             length: length as i32,
             expected: xs.iter().map(|&x| reference::polynomial(&coefficients, x)).collect(),
             xs: gpu.stream.clone_htod(&xs).map_err(failed)?,
             values: gpu.stream.alloc_zeros(length as usize).map_err(failed)?,
             table_sum: gpu.stream.alloc_zeros(1).map_err(failed)?,
-            module,
         })
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let mut calls = self.module.get_global("calls", &gpu.stream).map_err(failed)?;
+        let Self { kernels, xs, values, length, table_sum, .. } = self;
+        let mut calls = kernels.module.get_global("calls", &gpu.stream).map_err(failed)?;
         gpu.stream.memset_zeros(&mut calls).map_err(failed)?;
-        let blocks = (self.length as u32).div_ceil(THREADS);
-        let mut launch = gpu.stream.launch_builder(&self.polynomial);
-        launch.arg(&self.xs).arg(&mut self.values).arg(&self.length);
-        // SAFETY: the arguments are the kernel's parameters in order, and both buffers hold
-        // `length` floats.
-        unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
-        let mut launch = gpu.stream.launch_builder(&self.sum_table);
-        launch.arg(&mut self.table_sum);
-        // SAFETY: the kernel's one parameter is a pointer to a word.
-        unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
+        let blocks = (*length as u32).div_ceil(THREADS);
+        kernels.polynomial(&gpu.stream, shape(blocks, THREADS, 0), xs, values, length)?;
+        kernels.sum_table(&gpu.stream, shape(1, 1, 0), table_sum)?;
         Ok(2)
     }
 
@@ -88,7 +78,7 @@ impl Sample for Globals {
         check.equal("value", &values, &self.expected);
         let table_sum = gpu.stream.clone_dtoh(&self.table_sum).map_err(failed)?;
         check.equal("sum of the table", &table_sum, &[TABLE_SUM]);
-        let calls = self.module.get_global("calls", &gpu.stream).map_err(failed)?;
+        let calls = self.kernels.module.get_global("calls", &gpu.stream).map_err(failed)?;
         let calls = gpu.stream.clone_dtoh(&calls).map_err(failed)?;
         check.equal("calls", &calls, &(self.length as u64).to_le_bytes());
         Ok(())

@@ -3,19 +3,18 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, shape},
+    kernels, reference,
 };
 
 const THREADS: u32 = 256;
 const BINS: usize = 256;
 
 struct Histogram {
-    in_shared: CudaFunction,
-    in_global: CudaFunction,
+    kernels: kernels::Histogram,
     blocks: u32,
     length: i32,
     words: CudaSlice<u32>,
@@ -39,10 +38,8 @@ impl Sample for Histogram {
         let words: Vec<u32> = (0..length)
             .map(|_| u32::from_le_bytes(std::array::from_fn(|_| byte(&mut random))))
             .collect();
-        let module = gpu.load(ptx::HISTOGRAM)?;
         Ok(Self {
-            in_shared: function(&module, "histogram_shared")?,
-            in_global: function(&module, "histogram_global")?,
+            kernels: kernels::Histogram::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             length: length as i32,
             expected: reference::byte_histogram(&words),
@@ -53,20 +50,14 @@ impl Sample for Histogram {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        gpu.stream.memset_zeros(&mut self.shared_bins).map_err(failed)?;
-        gpu.stream.memset_zeros(&mut self.global_bins).map_err(failed)?;
+        let Self { kernels, words, length, shared_bins, global_bins, .. } = self;
+        gpu.stream.memset_zeros(shared_bins).map_err(failed)?;
+        gpu.stream.memset_zeros(global_bins).map_err(failed)?;
         let shape = shape(self.blocks, THREADS, 0);
-        let mut launch = gpu.stream.launch_builder(&self.in_shared);
-        launch.arg(&self.words).arg(&self.length).arg(&mut self.shared_bins);
-        // SAFETY: the arguments are the kernel's parameters in order; `words` holds `length` words,
-        // the bins 256.
-        unsafe { launch.launch(shape) }.map_err(failed)?;
+        kernels.histogram_shared(&gpu.stream, shape, words, length, shared_bins)?;
 
-        let bytes = self.length * 4;
-        let mut launch = gpu.stream.launch_builder(&self.in_global);
-        launch.arg(&self.words).arg(&bytes).arg(&mut self.global_bins);
-        // SAFETY: as above; the words seen as bytes are four times as many.
-        unsafe { launch.launch(shape) }.map_err(failed)?;
+        let bytes = *length * 4;
+        kernels.histogram_global(&gpu.stream, shape, words, &bytes, global_bins)?;
         Ok(2)
     }
 

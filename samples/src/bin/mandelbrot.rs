@@ -4,11 +4,11 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Sample,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
     reference::{self, View},
 };
 
@@ -17,7 +17,7 @@ const THREADS: u32 = 128;
 const SIDE_MAX: u32 = 32_768;
 
 struct Mandelbrot {
-    kernel: CudaFunction,
+    kernels: kernels::Mandelbrot,
     blocks: u32,
     view: View,
     limit: u32,
@@ -44,9 +44,8 @@ impl Sample for Mandelbrot {
             top: -1.25,
             step: 2.5 / side as f32,
         };
-        let module = gpu.load(ptx::MANDELBROT)?;
         Ok(Self {
-            kernel: function(&module, "mandelbrot")?,
+            kernels: kernels::Mandelbrot::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             view,
             limit,
@@ -56,13 +55,11 @@ impl Sample for Mandelbrot {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let (width, height) = (self.view.width as i32, self.view.height as i32);
-        let mut launch = gpu.stream.launch_builder(&self.kernel);
-        launch.arg(&mut self.counts).arg(&width).arg(&height);
-        launch.arg(&self.view.left).arg(&self.view.top).arg(&self.view.step).arg(&self.limit);
-        // SAFETY: the arguments are the kernel's parameters in order, and `counts` holds a word for
-        // each pixel.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        let Self { kernels, view, limit, counts, .. } = self;
+        let (stream, shape) = (&gpu.stream, shape(self.blocks, THREADS, 0));
+        let (width, height) = (view.width as i32, view.height as i32);
+        let View { left, top, step, .. } = view;
+        kernels.mandelbrot(stream, shape, counts, &width, &height, left, top, step, limit)?;
         Ok(1)
     }
 

@@ -4,12 +4,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
-use samples::{
-    Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function},
-    ptx, reference,
-};
+use cudarc::driver::{CudaSlice, LaunchConfig};
+use samples::{Check, Gpu, NoExtra, Options, Random, Sample, gpu::failed, kernels, reference};
 
 /// The side of a tile in the kernel.
 const TILE: u32 = 16;
@@ -21,7 +17,7 @@ const ENTRY_MAX: i32 = 15;
 const _: () = assert!(SIDE_MAX * (ENTRY_MAX * ENTRY_MAX) as u32 <= 1 << 24);
 
 struct MatrixMultiply {
-    kernel: CudaFunction,
+    kernels: kernels::MatrixMultiply,
     blocks: u32,
     size: i32,
     a: CudaSlice<f32>,
@@ -45,9 +41,8 @@ impl Sample for MatrixMultiply {
             (0..size * size).map(|_| random.integer(-ENTRY_MAX, ENTRY_MAX) as f32).collect()
         };
         let (a, b) = (matrix(), matrix());
-        let module = gpu.load(ptx::MATRIX_MULTIPLY)?;
         Ok(Self {
-            kernel: function(&module, "matrix_multiply")?,
+            kernels: kernels::MatrixMultiply::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             size: side as i32,
             expected: reference::matrix_product(&a, &b, size),
@@ -58,16 +53,13 @@ impl Sample for MatrixMultiply {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let Self { kernels, a, b, product, size, .. } = self;
         let shape = LaunchConfig {
             grid_dim: (self.blocks, 1, 1),
             block_dim: (TILE, TILE, 1),
             shared_mem_bytes: 0,
         };
-        let mut launch = gpu.stream.launch_builder(&self.kernel);
-        launch.arg(&self.a).arg(&self.b).arg(&mut self.product).arg(&self.size);
-        // SAFETY: the arguments are the kernel's parameters in order, the block is a tile, and the
-        // matrices hold size * size elements.
-        unsafe { launch.launch(shape) }.map_err(failed)?;
+        kernels.matrix_multiply(&gpu.stream, shape, a, b, product, size)?;
         Ok(1)
     }
 

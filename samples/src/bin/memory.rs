@@ -2,8 +2,9 @@
 //! answer then; by name also pinned host memory; with `--cgroup` sets and reads a cgroup's limits by NVML instead.
 
 use std::{
-    ffi::{CStr, CString, c_char, c_void},
+    ffi::{CString, c_char, c_void},
     io::{BufRead, BufReader, Write},
+    mem::ManuallyDrop,
     process::{Child, Command, ExitCode, Stdio},
     ptr,
     time::Duration,
@@ -12,8 +13,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use cudarc::driver::sys::{self, CUresult};
+use libloading::Library;
 use samples::{
-    gpu::{error_name, require_driver},
+    gpu::{blank, error_name, require_driver},
     report::say,
 };
 use serde::Serialize;
@@ -278,8 +280,7 @@ fn pinned() -> Result<Free, CUresult> {
 
 /// Physical memory of the device.
 fn physical() -> sys::CUmemAllocationProp {
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+    let mut properties: sys::CUmemAllocationProp = blank();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     properties
@@ -325,8 +326,7 @@ fn mipmapped() -> Result<Free, CUresult> {
 
 /// Each piece of a pool of its own: a pool goes when it is destroyed and its memory is freed.
 fn of_pool() -> Result<Free, CUresult> {
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+    let mut properties: sys::CUmemPoolProps = blank();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let (mut pool, mut address) = (ptr::null_mut(), 0);
@@ -350,8 +350,7 @@ fn of_graph() -> Result<Free, CUresult> {
     let (mut graph, mut exec) = (ptr::null_mut(), ptr::null_mut());
     call!(cuGraphCreate(&mut graph, 0))?;
     let mut made = || {
-        // SAFETY: all fields are plain data for which zeros are valid.
-        let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = unsafe { std::mem::zeroed() };
+        let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = blank();
         node.poolProps.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         node.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         node.bytesize = STEP_BYTES;
@@ -498,8 +497,8 @@ fn give() -> Result<()> {
     Ok(())
 }
 
-/// NVML, loaded where monitoring tools load it.
-struct Nvml(*mut c_void);
+/// NVML, loaded for good where monitoring tools load it.
+struct Nvml(ManuallyDrop<Library>);
 
 /// `nvmlSetMemoryLimits_v1_t`; `nvmlGetMemoryLimits_v1_t` has the last field too.
 #[repr(C)]
@@ -512,22 +511,9 @@ struct MemoryLimits {
 
 impl Nvml {
     fn load() -> Result<Self> {
-        // SAFETY: the name is a C string.
-        let library = unsafe { libc::dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW) };
-        if library.is_null() {
-            bail!("there is no libnvidia-ml.so.1");
-        }
-        Ok(Self(library))
-    }
-
-    fn function(&self, name: &CStr) -> Result<*mut c_void> {
-        // SAFETY: the library is loaded, the name is a C string.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        if address.is_null() {
-            bail!("NVML has no {}", name.to_string_lossy())
-        } else {
-            Ok(address)
-        }
+        // SAFETY: its initialisers are what monitoring tools run too.
+        let library = unsafe { Library::new("libnvidia-ml.so.1") };
+        Ok(Self(ManuallyDrop::new(library.context("there is no libnvidia-ml.so.1")?)))
     }
 
     /// Device 0, of the library that is made ready.
@@ -537,10 +523,8 @@ impl Nvml {
         let mut handle = 0;
         // SAFETY: nvml.h's signatures; the local is written.
         let status = unsafe {
-            let init: Init = std::mem::transmute(self.function(c"nvmlInit_v2")?);
-            let by_index: ByIndex =
-                std::mem::transmute(self.function(c"nvmlDeviceGetHandleByIndex_v2")?);
-            match init() {
+            let by_index = self.0.get::<ByIndex>("nvmlDeviceGetHandleByIndex_v2")?;
+            match self.0.get::<Init>("nvmlInit_v2")?() {
                 0 => by_index(0, &mut handle),
                 status => status,
             }
@@ -553,23 +537,18 @@ impl Nvml {
         type GetMemory = unsafe extern "C" fn(usize, *mut [u64; 3]) -> u32;
         let (device, mut memory) = (self.device()?, [0; 3]);
         // SAFETY: nvml.h's signature; the local is written.
-        let status = unsafe {
-            let get: GetMemory = std::mem::transmute(self.function(c"nvmlDeviceGetMemoryInfo")?);
-            get(device, &mut memory)
-        };
+        let status =
+            unsafe { self.0.get::<GetMemory>("nvmlDeviceGetMemoryInfo")?(device, &mut memory) };
         if status == 0 { Ok(memory) } else { bail!("nvmlDeviceGetMemoryInfo answers {status}") }
     }
 
     /// Calls the function of that name with a cgroup's limits.
-    fn limits(&self, name: &CStr, limits: &mut MemoryLimits) -> Result<()> {
+    fn limits(&self, name: &str, limits: &mut MemoryLimits) -> Result<()> {
         type Limits = unsafe extern "C" fn(usize, *mut MemoryLimits) -> u32;
         let device = self.device()?;
         // SAFETY: nvml.h's signature; the structure and its text are the caller's.
-        let status = unsafe {
-            let call: Limits = std::mem::transmute(self.function(name)?);
-            call(device, limits)
-        };
-        if status == 0 { Ok(()) } else { bail!("{} answers {status}", name.to_string_lossy()) }
+        let status = unsafe { self.0.get::<Limits>(name)?(device, limits) };
+        if status == 0 { Ok(()) } else { bail!("{name} answers {status}") }
     }
 }
 
@@ -578,9 +557,9 @@ fn cgroup(directory: &str, set: Option<&[u64]>) -> Result<()> {
     let mut limits = MemoryLimits { name_space: text.as_ptr(), soft: 0, hard: 0, used: 0 };
     if let Some([soft, hard]) = set {
         (limits.soft, limits.hard) = (*soft, *hard);
-        nvml.limits(c"nvmlDeviceSetMemoryLimits_v1", &mut limits)?;
+        nvml.limits("nvmlDeviceSetMemoryLimits_v1", &mut limits)?;
     }
-    nvml.limits(c"nvmlDeviceGetMemoryLimits_v1", &mut limits)?;
+    nvml.limits("nvmlDeviceGetMemoryLimits_v1", &mut limits)?;
     say(format_args!("soft {} hard {} used {}", limits.soft, limits.hard, limits.used));
     Ok(())
 }

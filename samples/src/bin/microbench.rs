@@ -4,18 +4,18 @@
 //! drivers, or of one with and without something in between.
 
 use std::{
-    ffi::CString,
     path::PathBuf,
     process::ExitCode,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::{CudaContext, CudaFunction, result};
 use samples::{
-    gpu::{failed, require_driver},
+    Gpu,
+    gpu::{failed, function, require_driver},
+    memory::{DeviceMemory, HostMemory},
     ptx, start,
 };
 use serde::Serialize;
@@ -77,9 +77,8 @@ const COPY_BYTES: &[usize] = &[4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20
 
 /// The plain driver API, so that what is timed is the driver's call and nothing around it.
 struct Bench {
-    _context: Arc<CudaContext>,
-    stream: sys::CUstream,
-    null: sys::CUfunction,
+    gpu: Gpu,
+    null: CudaFunction,
     rows: Vec<Row>,
 }
 
@@ -89,17 +88,10 @@ impl Bench {
         let begin = Instant::now();
         let context = CudaContext::new(0).map_err(failed).context("cannot open device 0")?;
         let attach = begin.elapsed();
-        let image = CString::new(ptx::TOUR).context("the PTX has a NUL byte")?;
-        // SAFETY: the image is NUL-terminated PTX.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
-            .map_err(failed)
-            .context("cannot load the PTX")?;
-        // SAFETY: the module was loaded above and is never unloaded.
-        let null = unsafe { result::module::get_function(module, c"nothing".to_owned()) }
-            .map_err(failed)?;
-        let stream =
-            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed)?;
-        let mut bench = Self { _context: context, stream, null, rows: Vec::new() };
+        let stream = context.new_stream().map_err(failed)?;
+        let gpu = Gpu { context, stream };
+        let null = function(&gpu.load(ptx::TOUR)?, "nothing")?;
+        let mut bench = Self { gpu, null, rows: Vec::new() };
         bench.row("attach", "us", attach.as_secs_f64() * 1e6);
         Ok(bench)
     }
@@ -110,13 +102,16 @@ impl Bench {
 
     fn launch(&self) -> Result<()> {
         // SAFETY: function and stream are alive and the kernel has no parameters.
-        unsafe { result::launch_kernel(self.null, (1, 1, 1), (1, 1, 1), 0, self.stream, &mut []) }
-            .map_err(failed)
+        unsafe {
+            let (null, stream) = (self.null.cu_function(), self.gpu.stream.cu_stream());
+            result::launch_kernel(null, (1, 1, 1), (1, 1, 1), 0, stream, &mut [])
+        }
+        .map_err(failed)
     }
 
     fn wait(&self) -> Result<()> {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.stream) }.map_err(failed)
+        unsafe { result::stream::synchronize(self.gpu.stream.cu_stream()) }.map_err(failed)
     }
 
     fn launches(&mut self) -> Result<()> {
@@ -150,11 +145,7 @@ impl Bench {
         let mut times = Vec::new();
         for _ in 0..ROUNDS * 4 {
             let begin = Instant::now();
-            // SAFETY: nothing uses the memory between the two calls.
-            unsafe {
-                let pointer = result::malloc_sync(1 << 20).map_err(failed)?;
-                result::free_sync(pointer).map_err(failed)?;
-            }
+            drop(DeviceMemory::new(1 << 20).map_err(failed)?);
             times.push(begin.elapsed());
         }
         let median = percentile(&mut times, 50);
@@ -164,39 +155,28 @@ impl Bench {
 
     fn copies(&mut self) -> Result<()> {
         let most = *COPY_BYTES.last().expect("there are sizes");
-        // SAFETY: freed below; used within its size only.
-        let device = unsafe { result::malloc_sync(most) }.map_err(failed)?;
+        let device = DeviceMemory::new(most).map_err(failed)?;
         let mut pageable = vec![1u8; most];
-        // SAFETY: a fresh allocation, freed below.
-        let pinned = unsafe { result::malloc_host(most, 0) }.map_err(failed)?;
-        // SAFETY: `pinned` points to `most` bytes that nothing else refers to.
-        let pinned_bytes = unsafe { std::slice::from_raw_parts_mut(pinned.cast::<u8>(), most) };
-        pinned_bytes.fill(2);
-        for (kind, host) in [("pageable", pageable.as_mut_slice()), ("pinned", pinned_bytes)] {
+        let mut pinned = HostMemory::new(most, 0).map_err(failed)?;
+        pinned.fill(2);
+        for (kind, host) in [("pageable", &mut pageable[..]), ("pinned", &mut pinned)] {
             for &bytes in COPY_BYTES {
                 let rounds = (ROUNDS * 4).min((1usize << 29) / bytes).max(5);
                 let host = &mut host[..bytes];
                 let (mut up, mut down) = (Vec::new(), Vec::new());
                 for _ in 0..rounds {
                     let begin = Instant::now();
-                    // SAFETY: both sides hold `bytes` bytes; the copy has ended before return.
-                    unsafe { result::memcpy_htod_sync(device, host) }.map_err(failed)?;
+                    device.write(host).map_err(failed)?;
                     result::ctx::synchronize().map_err(failed)?;
                     up.push(begin.elapsed());
                     let begin = Instant::now();
-                    // SAFETY: as above.
-                    unsafe { result::memcpy_dtoh_sync(host, device) }.map_err(failed)?;
+                    device.read(host).map_err(failed)?;
                     down.push(begin.elapsed());
                 }
                 let (up, down) = (percentile(&mut up, 50), percentile(&mut down, 50));
                 self.row(format!("htod_{kind}_{}", size_name(bytes)), "us", up * 1e6);
                 self.row(format!("dtoh_{kind}_{}", size_name(bytes)), "us", down * 1e6);
             }
-        }
-        // SAFETY: both were allocated above and are not used after this.
-        unsafe {
-            result::free_sync(device).map_err(failed)?;
-            result::free_host(pinned).map_err(failed)?;
         }
         Ok(())
     }
@@ -240,11 +220,8 @@ fn run(arguments: &Arguments) -> Result<Vec<Row>> {
             bench.row("first_kernel", "ms", begin.elapsed().as_secs_f64() * 1e3);
         }
         What::Idle { barrier } => {
-            // SAFETY: nothing uses the memory before it is freed.
-            let memory = unsafe { result::malloc_sync(IDLE_BYTES) }.map_err(failed)?;
+            let _memory = DeviceMemory::new(IDLE_BYTES).map_err(failed)?;
             start::wait_for_file(barrier)?;
-            // SAFETY: allocated above, freed once.
-            unsafe { result::free_sync(memory) }.map_err(failed)?;
         }
         What::Calls => {
             bench.launches()?;

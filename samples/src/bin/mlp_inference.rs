@@ -5,12 +5,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
     check::Tolerance,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
     reference::network,
 };
 
@@ -34,8 +34,7 @@ struct Layer {
 }
 
 struct Mlp {
-    dense: CudaFunction,
-    softmax: CudaFunction,
+    kernels: kernels::Mlp,
     blocks: u32,
     samples: i32,
     batch: Vec<f32>,
@@ -86,10 +85,8 @@ impl Sample for Mlp {
                 relu: relu.into(),
             });
         }
-        let module = gpu.load(ptx::MLP)?;
         Ok(Self {
-            dense: function(&module, "dense")?,
-            softmax: function(&module, "softmax_classify")?,
+            kernels: kernels::Mlp::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             samples: samples as i32,
             inputs: gpu.stream.alloc_zeros(batch.len()).map_err(failed)?,
@@ -106,28 +103,29 @@ impl Sample for Mlp {
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
         let stream = &gpu.stream;
         stream.memcpy_htod(&self.batch, &mut self.inputs).map_err(failed)?;
+        let Self { kernels, samples, probabilities, classes, .. } = self;
         let mut inputs = &self.inputs;
-        for layer in &mut self.layers {
-            let shared_bytes = layer.input_width as u32 * 4;
-            let mut launch = stream.launch_builder(&self.dense);
-            launch.arg(&layer.weights).arg(&layer.bias).arg(inputs).arg(&mut layer.outputs);
-            launch.arg(&layer.input_width).arg(&layer.output_width);
-            launch.arg(&self.samples).arg(&layer.relu);
-            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold
-            // `samples` rows of the layer's widths, and shared memory a row of inputs.
-            unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
-            inputs = &layer.outputs;
+        for Layer { weights, bias, outputs, input_width, output_width, relu } in &mut self.layers {
+            let shape = shape(self.blocks, THREADS, *input_width as u32 * 4);
+            kernels.dense(
+                stream,
+                shape,
+                weights,
+                bias,
+                inputs,
+                outputs,
+                input_width,
+                output_width,
+                samples,
+                relu,
+            )?;
+            inputs = outputs;
         }
-        let width = CLASSES as i32;
-        let mut launch = stream.launch_builder(&self.softmax);
-        launch.arg(inputs).arg(&mut self.probabilities).arg(&mut self.classes);
-        launch.arg(&width).arg(&self.samples);
-        // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `samples`
-        // rows of at most 32 classes, and the block is a multiple of 32 threads.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        let (width, shape) = (CLASSES as i32, shape(self.blocks, THREADS, 0));
+        kernels.softmax_classify(stream, shape, inputs, probabilities, classes, &width, samples)?;
 
-        stream.memcpy_dtoh(&self.probabilities, &mut self.got_probabilities).map_err(failed)?;
-        stream.memcpy_dtoh(&self.classes, &mut self.got_classes).map_err(failed)?;
+        stream.memcpy_dtoh(probabilities, &mut self.got_probabilities).map_err(failed)?;
+        stream.memcpy_dtoh(classes, &mut self.got_classes).map_err(failed)?;
         Ok(self.layers.len() as u64 + 1)
     }
 

@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
     check::Tolerance,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
     reference::n_body::{Bodies, Vector},
 };
 
@@ -29,7 +29,7 @@ struct Buffers {
 }
 
 struct NBody {
-    kernel: CudaFunction,
+    kernels: kernels::NBody,
     blocks: u32,
     bodies: i32,
     steps: u64,
@@ -70,7 +70,6 @@ impl Sample for NBody {
         for _ in 0..steps {
             reference.step(f64::from(DT), f64::from(SOFTENING2));
         }
-        let module = gpu.load(ptx::N_BODY)?;
         let upload =
             |vectors: &[Vector]| gpu.stream.clone_htod(vectors.as_flattened()).map_err(failed);
         let empty = || -> Result<Buffers> {
@@ -80,7 +79,7 @@ impl Sample for NBody {
             })
         };
         Ok(Self {
-            kernel: function(&module, "n_body_step")?,
+            kernels: kernels::NBody::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             bodies: bodies as i32,
             steps,
@@ -98,13 +97,17 @@ impl Sample for NBody {
                 _ if step % 2 == 0 => (&*even, &mut *odd),
                 _ => (&*odd, &mut *even),
             };
-            let mut launch = gpu.stream.launch_builder(&self.kernel);
-            launch.arg(&from.positions).arg(&from.velocities);
-            launch.arg(&mut to.positions).arg(&mut to.velocities);
-            launch.arg(&self.bodies).arg(&DT).arg(&SOFTENING2);
-            // SAFETY: the arguments are the kernel's parameters in order, each buffer holds four
-            // floats a body, and shared memory holds a float4 for each thread of the block.
-            unsafe { launch.launch(shape(self.blocks, THREADS, SHARED_BYTES)) }.map_err(failed)?;
+            self.kernels.n_body_step(
+                &gpu.stream,
+                shape(self.blocks, THREADS, SHARED_BYTES),
+                &from.positions,
+                &from.velocities,
+                &mut to.positions,
+                &mut to.velocities,
+                &self.bodies,
+                &DT,
+                &SOFTENING2,
+            )?;
         }
         Ok(self.steps)
     }

@@ -1,18 +1,17 @@
 //! Several devices with a thread each: kernels that read and write a neighbour's memory, streams that
 //! wait for events of other devices, results gathered by peer copies.
 
-use std::ffi::{CString, c_uint, c_void};
 use std::process::ExitCode;
-use std::ptr::{from_mut, null_mut};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 use samples::{
-    cu,
-    gpu::{failed, require_driver},
-    ptx,
+    Gpu, driver,
+    gpu::{failed, require_driver, shape},
+    kernels,
+    memory::DeviceMemory,
     report::say,
 };
 
@@ -37,18 +36,14 @@ struct CommandLine {
 }
 
 /// What a device's thread shows the others.
-#[derive(Clone, Copy)]
 struct Shown {
-    context: sys::CUcontext,
-    values: u64,
-    sums: u64,
-    counter: u64,
-    filled: sys::CUevent,
-    added: sys::CUevent,
+    context: Arc<CudaContext>,
+    values: DeviceMemory,
+    sums: DeviceMemory,
+    counter: DeviceMemory,
+    filled: CudaEvent,
+    added: CudaEvent,
 }
-
-// SAFETY: handles and addresses, which every thread of a process may use.
-unsafe impl Send for Shown {}
 
 fn main() -> ExitCode {
     let arguments = CommandLine::parse();
@@ -93,16 +88,16 @@ fn run(arguments: &CommandLine) -> Result<ExitReport> {
         let mut can = 1;
         let to = (from + 1) % devices;
         if from != to {
-            cu!(cuDeviceCanAccessPeer(&mut can, from as i32, to as i32))?;
+            driver::cuDeviceCanAccessPeer(&mut can, from as i32, to as i32)?;
         }
         // All count in the first one's memory.
         let mut first = 1;
         if from != 0 {
-            cu!(cuDeviceCanAccessPeer(&mut first, from as i32, 0))?;
+            driver::cuDeviceCanAccessPeer(&mut first, from as i32, 0)?;
         }
         linked &= can == 1 && first == 1;
     }
-    let shown: Vec<Mutex<Option<Shown>>> = (0..devices).map(|_| Mutex::default()).collect();
+    let shown: Vec<Mutex<Option<Arc<Shown>>>> = (0..devices).map(|_| Mutex::default()).collect();
     let barrier = Barrier::new(devices);
     let outcomes: Vec<bool> = std::thread::scope(|scope| {
         let work = |device| {
@@ -121,7 +116,7 @@ fn one_device(
     arguments: &CommandLine,
     device: usize,
     linked: bool,
-    shown: &[Mutex<Option<Shown>>],
+    shown: &[Mutex<Option<Arc<Shown>>>],
     barrier: &Barrier,
 ) -> bool {
     match work(arguments, device, linked, shown, barrier) {
@@ -133,17 +128,8 @@ fn one_device(
     }
 }
 
-fn allocate(bytes: usize) -> Result<u64> {
-    let mut address = 0;
-    cu!(cuMemAlloc_v2(&mut address, bytes))?;
-    Ok(address)
-}
-
-fn event() -> Result<sys::CUevent> {
-    let mut event = null_mut();
-    // CU_EVENT_DISABLE_TIMING
-    cu!(cuEventCreate(&mut event, 2))?;
-    Ok(event)
+fn allocate(bytes: usize) -> Result<DeviceMemory> {
+    DeviceMemory::new(bytes).map_err(failed)
 }
 
 /// What the first device found of all results; `None` on the others.
@@ -151,122 +137,87 @@ fn work(
     arguments: &CommandLine,
     device: usize,
     linked: bool,
-    shown: &[Mutex<Option<Shown>>],
+    shown: &[Mutex<Option<Arc<Shown>>>],
     barrier: &Barrier,
 ) -> Result<Option<bool>> {
     let devices = shown.len();
     let next = (device + 1) % devices;
-    let mut n = arguments.size;
+    let n = arguments.size;
     let bytes = n as usize * 4;
     let context = CudaContext::new(device).map_err(failed)?;
     context.bind_to_thread().map_err(failed)?;
-    let (text, mut module) = (CString::new(ptx::PEERS)?, null_mut());
-    cu!(cuModuleLoadData(&mut module, text.as_ptr().cast()))?;
-    let function = |name: &str| -> Result<sys::CUfunction> {
-        let name = CString::new(name)?;
-        let mut function = null_mut();
-        cu!(cuModuleGetFunction(&mut function, module, name.as_ptr()))?;
-        Ok(function)
-    };
-    let (fill, add, count) =
-        (function("fill")?, function("add_to_neighbour")?, function("count_there")?);
-    let mut stream = null_mut();
-    cu!(cuStreamCreate(&mut stream, 1))?;
-    let blocks = n.div_ceil(THREADS);
-    let launch = |function, blocks: c_uint, parameters: &mut [*mut c_void]| {
-        let parameters = parameters.as_mut_ptr();
-        cu!(cuLaunchKernel(
-            function,
-            blocks,
-            1,
-            1,
-            THREADS,
-            1,
-            1,
-            0,
-            stream,
-            parameters,
-            null_mut()
-        ))
-    };
-    let own = Shown {
-        context: context.cu_ctx(),
+    let gpu = Gpu { stream: context.new_stream().map_err(failed)?, context };
+    let (context, stream) = (&gpu.context, &gpu.stream);
+    let kernels = kernels::Peers::load(&gpu)?;
+    let untimed = Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+    let own = Arc::new(Shown {
+        context: context.clone(),
         values: allocate(bytes)?,
         sums: allocate(bytes)?,
         counter: allocate(4)?,
-        filled: event()?,
-        added: event()?,
-    };
-    *shown[device].lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+        filled: context.new_event(untimed).map_err(failed)?,
+        added: context.new_event(untimed).map_err(failed)?,
+    });
+    let every = shape(n.div_ceil(THREADS), THREADS, 0);
+    *shown[device].lock().unwrap_or_else(PoisonError::into_inner) = Some(own.clone());
     barrier.wait();
     let of = |device: usize| {
         let shown = shown[device].lock().unwrap_or_else(PoisonError::into_inner);
-        shown.context("a device's thread has ended")
+        shown.clone().context("a device's thread has ended")
     };
     let (neighbour, first) = (of(next)?, of(0)?);
     if linked {
         for peer in [next, 0].into_iter().filter(|peer| *peer != device) {
-            match cu!(cuCtxEnablePeerAccess(of(peer)?.context, 0)) {
-                Err(error) if error.root_cause().to_string().contains("ALREADY_ENABLED") => {}
-                outcome => outcome?,
-            }
+            driver::enable_peer_access(&of(peer)?.context)?;
         }
     }
-    let (there, here) = match linked || next == device {
-        true => (0, 0),
-        false => (allocate(bytes)?, allocate(bytes)?),
+    let between = match linked || next == device {
+        true => None,
+        false => Some((allocate(bytes)?, allocate(bytes)?)),
     };
     let mut right = None;
     for round in 0..arguments.iterations {
-        let (mut start, mut scale) = (device as u32 * n + round, 3u32);
-        let mut values = own.values;
-        launch(
-            fill,
-            blocks,
-            &mut [
-                from_mut(&mut values).cast(),
-                from_mut(&mut start).cast(),
-                from_mut(&mut scale).cast(),
-                from_mut(&mut n).cast(),
-            ],
-        )?;
+        kernels.fill(stream, every, &own.values, &(device as u32 * n + round), &3, &n)?;
         if device == 0 {
-            cu!(cuMemsetD32Async(own.counter, 0, 1, stream))?;
+            driver::cuMemsetD32Async(&own.counter, 0, stream)?;
         }
-        cu!(cuEventRecord(own.filled, stream))?;
+        driver::cuEventRecord(&own.filled, stream)?;
         // An event that is waited for must have been recorded.
         barrier.wait();
-        cu!(cuStreamWaitEvent(stream, neighbour.filled, 0))?;
-        cu!(cuStreamWaitEvent(stream, first.filled, 0))?;
-        let (mut read, mut written) = (neighbour.values, neighbour.sums);
-        if here != 0 {
-            let (to, from) = (own.context, neighbour.context);
-            cu!(cuMemcpyPeerAsync(here, to, neighbour.values, from, bytes, stream))?;
+        driver::cuStreamWaitEvent(stream, &neighbour.filled)?;
+        driver::cuStreamWaitEvent(stream, &first.filled)?;
+        let (mut read, mut written) = (&neighbour.values, &neighbour.sums);
+        if let Some((there, here)) = &between {
+            driver::cuMemcpyPeerAsync(
+                here,
+                0,
+                context,
+                &neighbour.values,
+                &neighbour.context,
+                stream,
+            )?;
             (read, written) = (here, there);
         }
-        launch(
-            add,
-            blocks,
-            &mut [
-                from_mut(&mut values).cast(),
-                from_mut(&mut read).cast(),
-                from_mut(&mut written).cast(),
-                from_mut(&mut n).cast(),
-            ],
-        )?;
-        if here != 0 {
-            let (to, from) = (neighbour.context, own.context);
-            cu!(cuMemcpyPeerAsync(neighbour.sums, to, there, from, bytes, stream))?;
+        kernels.add_to_neighbour(stream, every, &own.values, read, written, &n)?;
+        if let Some((there, _)) = &between {
+            driver::cuMemcpyPeerAsync(
+                &neighbour.sums,
+                0,
+                &neighbour.context,
+                there,
+                context,
+                stream,
+            )?;
         }
-        let mut counter = if linked { first.counter } else { own.counter };
         if linked || device == 0 {
-            launch(count, 2, &mut [from_mut(&mut counter).cast()])?;
+            let counter = if linked { &first.counter } else { &own.counter };
+            kernels.count_there(stream, shape(2, THREADS, 0), counter)?;
         }
-        cu!(cuEventRecord(own.added, stream))?;
+        driver::cuEventRecord(&own.added, stream)?;
         barrier.wait();
         if device == 0 {
             let expected = (round, n, devices, linked);
-            let found = gather(stream, own, expected, bytes, &of)?;
+            let found = gather(stream, &own, expected, &of)?;
             right = Some(right.unwrap_or(true) && found);
         }
         // No thread begins the next round before the first device has read this one.
@@ -277,28 +228,26 @@ fn work(
 
 /// Gathers all devices' sums on the first one, and compares them.
 fn gather(
-    stream: sys::CUstream,
-    own: Shown,
+    stream: &CudaStream,
+    own: &Shown,
     (round, n, devices, linked): (u32, u32, usize, bool),
-    bytes: usize,
-    of: &impl Fn(usize) -> Result<Shown>,
+    of: &impl Fn(usize) -> Result<Arc<Shown>>,
 ) -> Result<bool> {
+    let bytes = own.sums.bytes();
     let all = allocate(bytes * devices)?;
     for device in 0..devices {
         let other = of(device)?;
         // The sums of a device are written by the one before it.
         let writer = of((device + devices - 1) % devices)?;
-        cu!(cuStreamWaitEvent(stream, writer.added, 0))?;
-        cu!(cuStreamWaitEvent(stream, other.added, 0))?;
-        let to = all + (bytes * device) as u64;
-        cu!(cuMemcpyPeerAsync(to, own.context, other.sums, other.context, bytes, stream))?;
+        driver::cuStreamWaitEvent(stream, &writer.added)?;
+        driver::cuStreamWaitEvent(stream, &other.added)?;
+        let (sums, context) = (&other.sums, &other.context);
+        driver::cuMemcpyPeerAsync(&all, bytes * device, &own.context, sums, context, stream)?;
     }
     let mut sums = vec![0u32; n as usize * devices];
-    cu!(cuMemcpyDtoHAsync_v2(sums.as_mut_ptr().cast(), all, bytes * devices, stream))?;
-    let mut counted = 0u32;
-    cu!(cuMemcpyDtoHAsync_v2(from_mut(&mut counted).cast(), own.counter, 4, stream))?;
-    cu!(cuStreamSynchronize(stream))?;
-    cu!(cuMemFree_v2(all))?;
+    all.read_behind(stream, &mut sums).map_err(failed)?;
+    let mut counted = 0;
+    own.counter.read_behind(stream, std::slice::from_mut(&mut counted)).map_err(failed)?;
     let value = |device: usize, i: u32| (device as u32 * n + round).wrapping_add(i).wrapping_mul(3);
     let sum = |place: usize| {
         let (device, i) = (place / n as usize, (place % n as usize) as u32);

@@ -6,13 +6,11 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use cudarc::driver::{
-    CudaEvent, CudaFunction, CudaSlice, CudaStream, PinnedHostSlice, PushKernelArg, result, sys,
-};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, PinnedHostSlice, result, sys};
 use samples::{
     Check, Gpu, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, pinned, shape},
+    kernels, reference,
 };
 
 const THREADS: u32 = 128;
@@ -37,7 +35,7 @@ struct Chunk {
 }
 
 struct Pipeline {
-    kernel: CudaFunction,
+    kernels: kernels::Pipeline,
     blocks: u32,
     length: i32,
     rounds: i32,
@@ -71,15 +69,8 @@ impl Sample for Pipeline {
         let mut chunks = Vec::new();
         for index in 0..extra.chunks as usize {
             let stream = streams[index % streams.len()].clone();
-            // SAFETY: every word of `host_input` is written below; `host_output` is read only after
-            // a copy filled it.
-            let (mut host_input, host_output) = unsafe {
-                let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
-                (
-                    gpu.context.alloc_pinned_with_flags(length, flags).map_err(failed)?,
-                    gpu.context.alloc_pinned_with_flags(length, flags).map_err(failed)?,
-                )
-            };
+            let host = || pinned(&gpu.context, length, sys::CU_MEMHOSTALLOC_PORTABLE);
+            let (mut host_input, host_output) = (host()?, host()?);
             let words = host_input.as_mut_slice().map_err(failed)?;
             words.fill_with(|| random.word());
             let expected = words.iter().map(|&word| reference::mixed(word, rounds)).collect();
@@ -92,10 +83,9 @@ impl Sample for Pipeline {
                 expected,
             });
         }
-        let module = gpu.load(ptx::PIPELINE)?;
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         Ok(Self {
-            kernel: function(&module, "mix")?,
+            kernels: kernels::Pipeline::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             length: length as i32,
             rounds: rounds as i32,
@@ -112,15 +102,12 @@ impl Sample for Pipeline {
         for stream in &self.streams {
             stream.wait(&self.begin).map_err(failed)?;
         }
-        for chunk in &mut self.chunks {
-            let stream = &chunk.stream;
-            stream.memcpy_htod(&chunk.host_input, &mut chunk.input).map_err(failed)?;
-            let mut launch = stream.launch_builder(&self.kernel);
-            launch.arg(&chunk.input).arg(&mut chunk.output).arg(&self.length).arg(&self.rounds);
-            // SAFETY: the arguments are the kernel's parameters in order, and the buffers hold
-            // `length` words.
-            unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
-            stream.memcpy_dtoh(&chunk.output, &mut chunk.host_output).map_err(failed)?;
+        let Self { kernels, length, rounds, .. } = self;
+        let shape = shape(self.blocks, THREADS, 0);
+        for Chunk { stream, host_input, host_output, input, output, .. } in &mut self.chunks {
+            stream.memcpy_htod(host_input, input).map_err(failed)?;
+            kernels.mix(stream, shape, input, output, length, rounds)?;
+            stream.memcpy_dtoh(output, host_output).map_err(failed)?;
         }
         for stream in &self.streams {
             gpu.stream.join(stream).map_err(failed)?;

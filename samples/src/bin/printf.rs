@@ -4,18 +4,21 @@
 use std::{
     fs::File,
     io::{Read, Seek, Write},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::AsFd,
     process::ExitCode,
     time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use cudarc::driver::{CudaFunction, PushKernelArg};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    stdio::dup2_stdout,
+};
 use samples::{
     Check, Gpu, Options,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
     report::say,
     start,
 };
@@ -57,9 +60,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<Option<String>> {
     let gpu = Gpu::open(options)?;
-    let module = gpu.load(ptx::PRINTF)?;
-    let conversions = function(&module, "print_conversions")?;
-    let threads = function(&module, "print_threads")?;
+    let kernels = kernels::Printf::load(&gpu)?;
     let blocks = options.blocks.unwrap_or(2);
     start::wait(options)?;
 
@@ -70,7 +71,7 @@ fn run(options: &Options) -> Result<Option<String>> {
     let begin = Instant::now();
     let mut iterations = 0;
     let (printed, check) = loop {
-        let printed = Printed::by(&gpu, &conversions, &threads, blocks)?;
+        let printed = Printed::by(&gpu, &kernels, blocks)?;
         let check = printed.check(blocks);
         iterations += 1;
         let last = iterations >= wanted
@@ -112,24 +113,14 @@ struct Printed {
 }
 
 impl Printed {
-    fn by(
-        gpu: &Gpu,
-        conversions: &CudaFunction,
-        threads: &CudaFunction,
-        blocks: u32,
-    ) -> Result<Self> {
-        let (number, real, large) = (-1234i32, 3.140625f64, 0x1234_5678_9abc_def0u64);
+    fn by(gpu: &Gpu, kernels: &kernels::Printf, blocks: u32) -> Result<Self> {
+        let (number, real, large) = (-1234, 3.140625, 0x1234_5678_9abc_def0);
         let ordered = captured(|| {
-            let mut launch = gpu.stream.launch_builder(conversions);
-            launch.arg(&number).arg(&real).arg(&large);
-            // SAFETY: the arguments are the kernel's parameters in order.
-            unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
+            kernels.print_conversions(&gpu.stream, shape(1, 1, 0), &number, &real, &large)?;
             gpu.stream.synchronize().map_err(failed)
         })?;
         let unordered = captured(|| {
-            let mut launch = gpu.stream.launch_builder(threads);
-            // SAFETY: the kernel has no parameters.
-            unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
+            kernels.print_threads(&gpu.stream, shape(blocks, THREADS, 0))?;
             gpu.context.synchronize().map_err(failed)
         })?;
         Ok(Self { ordered, unordered })
@@ -153,23 +144,12 @@ impl Printed {
 fn captured(work: impl FnOnce() -> Result<()>) -> Result<String> {
     std::io::stdout().flush()?;
     flush_c_streams();
-    // SAFETY: the name is a C string; the result is checked, and then it has no other owner.
-    let mut file = unsafe {
-        let descriptor = libc::memfd_create(c"printf".as_ptr(), libc::MFD_CLOEXEC);
-        ensure!(descriptor >= 0, "memfd_create: {}", std::io::Error::last_os_error());
-        File::from_raw_fd(descriptor)
-    };
-    // SAFETY: duplicates a descriptor that is open; the result is checked, and then it has no other
-    // owner.
-    let before = unsafe {
-        let descriptor = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3);
-        ensure!(descriptor >= 0, "standard output: {}", std::io::Error::last_os_error());
-        OwnedFd::from_raw_fd(descriptor)
-    };
-    redirect_stdout(file.as_raw_fd())?;
+    let mut file = File::from(memfd_create("printf", MemfdFlags::CLOEXEC).context("memfd_create")?);
+    let before = std::io::stdout().as_fd().try_clone_to_owned().context("standard output")?;
+    dup2_stdout(&file).context("standard output")?;
     let result = work();
     flush_c_streams();
-    redirect_stdout(before.as_raw_fd())?;
+    dup2_stdout(before).context("standard output")?;
     result?;
 
     let mut text = String::new();
@@ -182,11 +162,4 @@ fn captured(work: impl FnOnce() -> Result<()>) -> Result<String> {
 fn flush_c_streams() {
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-}
-
-fn redirect_stdout(to: i32) -> Result<()> {
-    // SAFETY: both descriptors are open, and the caller puts the first one back.
-    let status = unsafe { libc::dup2(to, libc::STDOUT_FILENO) };
-    ensure!(status >= 0, "standard output: {}", std::io::Error::last_os_error());
-    Ok(())
 }

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute as Attribute};
+use cudarc::driver::{CudaContext, result, sys::CUdevice_attribute as Attribute};
 use samples::{
+    driver,
     gpu::{failed, require_driver},
     report::say,
 };
@@ -88,8 +89,7 @@ fn main() -> ExitCode {
 fn probe() -> Result<Probe> {
     require_driver();
     let mut driver_version = 0;
-    // SAFETY: the argument is a place for the number.
-    unsafe { sys::cuDriverGetVersion(&mut driver_version) }.result().map_err(failed)?;
+    driver::cuDriverGetVersion(&mut driver_version)?;
     result::init().map_err(failed).context("cuInit")?;
     let count = CudaContext::device_count().map_err(failed)?;
     let devices = (0..count as usize).map(device).collect::<Result<_>>()?;

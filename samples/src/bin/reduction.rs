@@ -4,30 +4,23 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, shape},
+    kernels,
+    reference::Totals,
 };
 
 const THREADS: u32 = 256;
 
-/// The kernel's `Totals`, as the device sees it.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Totals(reference::Totals);
-
-// SAFETY: a plain C struct of integers and a float, without padding, laid out as the kernel's.
-unsafe impl DeviceRepr for Totals {}
-
 struct Reduction {
-    kernel: CudaFunction,
+    kernels: kernels::Reduction,
     blocks: u32,
     length: i32,
     values: CudaSlice<i32>,
     totals: CudaSlice<Totals>,
-    expected: reference::Totals,
+    expected: Totals,
 }
 
 impl Sample for Reduction {
@@ -43,30 +36,26 @@ impl Sample for Reduction {
         // any order.
         let bound = ((1 << 24) / length as i32).clamp(1, 1000);
         let values: Vec<i32> = (0..length).map(|_| random.integer(-bound, bound)).collect();
-        let module = gpu.load(ptx::REDUCTION)?;
         Ok(Self {
-            kernel: function(&module, "reduce")?,
+            kernels: kernels::Reduction::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             length: length as i32,
-            expected: reference::Totals::of(&values),
+            expected: Totals::of(&values),
             values: gpu.stream.clone_htod(&values).map_err(failed)?,
-            totals: gpu.stream.clone_htod(&[Totals(reference::Totals::NONE)]).map_err(failed)?,
+            totals: gpu.stream.clone_htod(&[Totals::NONE]).map_err(failed)?,
         })
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let none = [Totals(reference::Totals::NONE)];
+        let (kernels, shape) = (&self.kernels, shape(self.blocks, THREADS, 0));
+        let none = [Totals::NONE];
         gpu.stream.memcpy_htod(&none, &mut self.totals).map_err(failed)?;
-        let mut launch = gpu.stream.launch_builder(&self.kernel);
-        launch.arg(&self.values).arg(&self.length).arg(&mut self.totals);
-        // SAFETY: the arguments are the kernel's parameters in order, `values` holds `length`
-        // elements, `totals` one, and the block is a multiple of 32 threads.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        kernels.reduce(&gpu.stream, shape, &self.values, &self.length, &mut self.totals)?;
         Ok(1)
     }
 
     fn check(&mut self, gpu: &Gpu, check: &mut Check) -> Result<()> {
-        let got = gpu.stream.clone_dtoh(&self.totals).map_err(failed)?[0].0;
+        let got = gpu.stream.clone_dtoh(&self.totals).map_err(failed)?[0];
         let expected = self.expected;
         check.equal("sum", &[got.sum], &[expected.sum]);
         check.equal("float sum", &[got.float_sum], &[expected.float_sum]);

@@ -5,11 +5,11 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, shape},
+    kernels, reference,
 };
 
 const THREADS: u32 = 128;
@@ -17,10 +17,7 @@ const THREADS: u32 = 128;
 const RUN_MAX: u64 = 8192;
 
 struct Scan {
-    scan_parts: CudaFunction,
-    scan_totals: CudaFunction,
-    add_offsets: CudaFunction,
-    sort: CudaFunction,
+    kernels: kernels::Scan,
     blocks: u32,
     length: i32,
     parts: i32,
@@ -55,12 +52,8 @@ impl Sample for Scan {
         expected_keys.chunks_mut(run as usize).for_each(<[u32]>::sort_unstable);
 
         let parts = length.div_ceil(THREADS as usize);
-        let module = gpu.load(ptx::SCAN)?;
         Ok(Self {
-            scan_parts: function(&module, "scan_parts")?,
-            scan_totals: function(&module, "scan_totals")?,
-            add_offsets: function(&module, "add_offsets")?,
-            sort: function(&module, "bitonic_sort")?,
+            kernels: kernels::Scan::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             length: length as i32,
             parts: parts as i32,
@@ -75,35 +68,23 @@ impl Sample for Scan {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let Self { kernels, values, sums, totals, length, parts, keys, run, .. } = self;
+        let (stream, all) = (&gpu.stream, shape(self.blocks, THREADS, 0));
         let part_length = THREADS as i32;
-        let mut launch = gpu.stream.launch_builder(&self.scan_parts);
-        launch.arg(&self.values).arg(&mut self.sums).arg(&mut self.totals);
-        launch.arg(&self.length).arg(&self.parts);
-        // SAFETY: the arguments are the kernel's parameters in order, `values` and `sums` hold
-        // `length` words and `totals` one for each part of a block's width.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        kernels.scan_parts(stream, all, values, sums, totals, length, parts)?;
 
-        let mut launch = gpu.stream.launch_builder(&self.scan_totals);
-        launch.arg(&mut self.totals).arg(&self.parts);
-        // SAFETY: as above; this kernel is for one block.
-        unsafe { launch.launch(shape(1, THREADS, 0)) }.map_err(failed)?;
+        kernels.scan_totals(stream, shape(1, THREADS, 0), totals, parts)?;
 
-        let mut launch = gpu.stream.launch_builder(&self.add_offsets);
-        launch.arg(&mut self.sums).arg(&self.totals).arg(&self.length).arg(&part_length);
-        // SAFETY: as above.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        kernels.add_offsets(stream, all, sums, totals, length, &part_length)?;
 
         // The padding behind the values sorts to where it is, so only the values need to be put
         // back.
-        let mut unsorted = self.keys.slice_mut(..self.length as usize);
-        gpu.stream.memcpy_dtod(&self.values, &mut unsorted).map_err(failed)?;
-        let runs = self.keys.len() as i32 / self.run;
-        let shared_bytes = self.run as u32 * 4;
-        let mut launch = gpu.stream.launch_builder(&self.sort);
-        launch.arg(&mut self.keys).arg(&runs).arg(&self.run);
-        // SAFETY: the arguments are the kernel's parameters in order, `keys` holds `runs` runs and
-        // shared memory one.
-        unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
+        let mut unsorted = keys.slice_mut(..*length as usize);
+        stream.memcpy_dtod(values, &mut unsorted).map_err(failed)?;
+        let runs = keys.len() as i32 / *run;
+        let shared_bytes = *run as u32 * 4;
+        let shape = shape(self.blocks, THREADS, shared_bytes);
+        kernels.bitonic_sort(stream, shape, keys, &runs, run)?;
         Ok(4)
     }
 

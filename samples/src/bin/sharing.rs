@@ -4,7 +4,7 @@
 //! The first process uses the first device, the second one the last. Each maps what the other exports
 //! and adds with a kernel of its own device what lies in the other's memory.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use cudarc::driver::{CudaContext, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
+use rustix::io::FdFlags;
 use samples::{
-    cu,
-    gpu::{failed, function, require_driver, shape},
+    driver::{self, checked},
+    gpu::{blank, failed, function, require_driver, shape},
     ptx,
 };
 use std::ffi::c_void;
@@ -30,6 +31,15 @@ struct CommandLine {
     /// The second process: it is started by the first
     #[arg(long, hide = true)]
     peer: Option<RawFd>,
+}
+
+/// Calls a driver function. Every pointer that is passed is to a local, or to what a call returned, with as many bytes as
+/// the function gets; every address that is used is of memory which is still there.
+macro_rules! cu {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: see above.
+        checked(stringify!($name), unsafe { sys::$name($($argument),*) })
+    };
 }
 
 /// A device that this process uses.
@@ -58,8 +68,7 @@ impl Device {
 
     /// Physical memory of this device that can be exported, and how memory is mapped.
     fn create(&self) -> Result<(u64, usize)> {
-        // SAFETY: a structure of numbers and a pointer that may be null.
-        let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        let mut properties: sys::CUmemAllocationProp = blank();
         properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.requestedHandleTypes =
             sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -88,12 +97,12 @@ impl Device {
         cu!(cuMemRelease(memory))?;
         cu!(cuMemGetAddressRange_v2(std::ptr::null_mut(), &mut bytes, address))?;
         cu!(cuMemUnmap(address, bytes))?;
-        cu!(cuMemAddressFree(address, bytes))
+        Ok(cu!(cuMemAddressFree(address, bytes))?)
     }
 
     fn fill(&self, address: u64, value: f32) -> Result<()> {
         cu!(cuMemsetD32_v2(address, value.to_bits(), LENGTH))?;
-        cu!(cuCtxSynchronize())
+        Ok(driver::cuCtxSynchronize()?)
     }
 
     /// Adds with a kernel of this device: `sum = a + b`.
@@ -119,8 +128,7 @@ impl Device {
 }
 
 fn location(device: i32) -> sys::CUmemLocation {
-    // SAFETY: a structure of numbers.
-    let mut location: sys::CUmemLocation = unsafe { std::mem::zeroed() };
+    let mut location: sys::CUmemLocation = blank();
     location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     location.id = device;
     location
@@ -187,7 +195,7 @@ fn managed(devices: [&Device; 2]) -> Result<()> {
     ensure!(location == filler.ordinal, "preferred location: {location}");
     maker.enter()?;
     maker.expect("managed memory that the other device filled", address, 5.0)?;
-    cu!(cuMemFree_v2(address))
+    Ok(cu!(cuMemFree_v2(address))?)
 }
 
 /// The first process: exports, and looks at what the second one has made of it.
@@ -199,15 +207,16 @@ fn first(device: &Device) -> Result<()> {
     let mut fd: RawFd = -1;
     let kind = sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     cu!(cuMemExportToShareableHandle((&raw mut fd).cast(), memory, kind, 0))?;
-    // SAFETY: the descriptor is this process' own; the program that is started gets it.
-    ensure!(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } == 0, "the descriptor is not passed on");
+    // SAFETY: the driver has made the descriptor for its caller.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // The program that is started gets it.
+    rustix::io::fcntl_setfd(&fd, FdFlags::empty()).context("the descriptor is not passed on")?;
 
     let mut allocated = 0;
     cu!(cuMemAlloc_v2(&mut allocated, BYTES))?;
     device.fill(allocated, 0.0)?;
-    // SAFETY: structures of bytes.
-    let (mut of_memory, mut of_event): (sys::CUipcMemHandle, sys::CUipcEventHandle) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let mut of_memory = sys::CUipcMemHandle { reserved: [0; 64] };
+    let mut of_event = sys::CUipcEventHandle { reserved: [0; 64] };
     cu!(cuIpcGetMemHandle(&mut of_memory, allocated))?;
     let mut event = std::ptr::null_mut();
     let flags = sys::CUevent_flags::CU_EVENT_INTERPROCESS as u32
@@ -219,7 +228,7 @@ fn first(device: &Device) -> Result<()> {
     cu!(cuEventRecord(event, std::ptr::null_mut()))?;
 
     let mut peer = Command::new(std::env::current_exe()?);
-    peer.args(["--peer", &fd.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    peer.args(["--peer", &fd.as_raw_fd().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut peer = peer.spawn().context("the second process")?;
     let mut to = peer.stdin.take().context("its input")?;
     writeln!(to, "{}\n{}", to_line(&of_memory.reserved), to_line(&of_event.reserved))?;
@@ -281,7 +290,7 @@ fn run() -> Result<()> {
     let [first_device, last] = [Device::new(0)?, Device::new(count - 1)?];
     let mut can = 1;
     if count > 1 {
-        cu!(cuDeviceCanAccessPeer(&mut can, first_device.ordinal, last.ordinal))?;
+        driver::cuDeviceCanAccessPeer(&mut can, first_device.ordinal, last.ordinal)?;
     }
     if can == 0 {
         println!("{count} devices that do not reach each other");

@@ -1,15 +1,17 @@
 //! A kernel of few blocks that keeps them busy for as long as it shall. `--work` is how long,
 //! in the unit of the chosen `--kernel`.
 
-use std::{process::ExitCode, ptr, sync::atomic::AtomicU32, sync::atomic::Ordering};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg, result, sys};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, Options, Sample,
-    gpu::{failed, function, shape},
-    ptx, reference,
+    gpu::{failed, shape},
+    kernels,
+    memory::SharedWord,
+    reference,
 };
 
 const THREADS: u32 = 128;
@@ -31,45 +33,9 @@ enum Kernel {
     Until,
 }
 
-/// A word of page-locked host memory that the device sees too.
-struct SharedWord {
-    host: ptr::NonNull<AtomicU32>,
-    device: sys::CUdeviceptr,
-}
-
-impl SharedWord {
-    fn new() -> Result<Self> {
-        let bytes = size_of::<AtomicU32>();
-        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        // SAFETY: a context is current, and the memory is freed in `drop` only.
-        let memory = unsafe { result::malloc_host(bytes, flags) }.map_err(failed)?;
-        let host =
-            ptr::NonNull::new(memory.cast()).context("cuMemHostAlloc gave a null pointer")?;
-        let mut device = 0;
-        // SAFETY: `device` is a place for the address, and `memory` was allocated with DEVICEMAP.
-        let status = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut device, memory, 0) };
-        status.result().map_err(failed)?;
-        Ok(Self { host, device })
-    }
-
-    fn set(&self, value: u32) {
-        // SAFETY: the memory is ours, aligned (page-locked memory is page-aligned) and lives as
-        // long as `self`; the device only reads it.
-        unsafe { self.host.as_ref() }.store(value, Ordering::SeqCst);
-    }
-}
-
-impl Drop for SharedWord {
-    fn drop(&mut self) {
-        // SAFETY: allocated by cuMemHostAlloc, freed once; every iteration waits for the kernel
-        // that reads it. An error cannot be reported from here, and the process ends anyway.
-        let _ = unsafe { result::free_host(self.host.as_ptr().cast()) };
-    }
-}
-
 struct Spin {
     kernel: Kernel,
-    function: CudaFunction,
+    kernels: kernels::Spin,
     blocks: u32,
     work: u64,
     seed: u32,
@@ -86,23 +52,21 @@ impl Sample for Spin {
 
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
         let blocks = options.blocks.unwrap_or(1);
-        let (name, work) = match extra.kernel {
-            Kernel::Steps => ("spin_steps", 8000),
-            Kernel::Clock => ("spin_clock", 500_000),
-            Kernel::Until => ("spin_until", 1),
-        };
-        let work = options.work.unwrap_or(work);
+        let work = options.work.unwrap_or(match extra.kernel {
+            Kernel::Steps => 8000,
+            Kernel::Clock => 500_000,
+            Kernel::Until => 1,
+        });
         if extra.kernel == Kernel::Steps {
             u32::try_from(work).context("--work: the kernel counts its steps in 32 bits")?;
         }
-        let module = gpu.load(ptx::SPIN)?;
         Ok(Self {
             kernel: extra.kernel,
-            function: function(&module, name)?,
+            kernels: kernels::Spin::load(gpu)?,
             blocks,
             work,
             seed: options.seed as u32,
-            flag: SharedWord::new()?,
+            flag: SharedWord::new().map_err(failed)?,
             results: gpu.stream.alloc_zeros((blocks * THREADS * 2) as usize).map_err(failed)?,
         })
     }
@@ -110,15 +74,13 @@ impl Sample for Spin {
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
         let (steps, cycles) = (self.work as u32, self.work as i64);
         self.flag.set(0);
-        let mut launch = gpu.stream.launch_builder(&self.function);
+        let (kernels, stream) = (&self.kernels, &gpu.stream);
+        let (shape, results) = (shape(self.blocks, THREADS, 0), &mut self.results);
         match self.kernel {
-            Kernel::Steps => launch.arg(&mut self.results).arg(&steps).arg(&self.seed),
-            Kernel::Clock => launch.arg(&mut self.results).arg(&cycles),
-            Kernel::Until => launch.arg(&self.flag.device).arg(&mut self.results),
-        };
-        // SAFETY: the arguments are the chosen kernel's parameters in order, `results` holds 64
-        // bits for each thread, and the flag lives until after the synchronisation.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+            Kernel::Steps => kernels.spin_steps(stream, shape, results, &steps, &self.seed),
+            Kernel::Clock => kernels.spin_clock(stream, shape, results, &cycles),
+            Kernel::Until => kernels.spin_until(stream, shape, &self.flag, results),
+        }?;
         self.flag.set(self.seed | 1);
         Ok(1)
     }

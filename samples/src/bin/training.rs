@@ -1,20 +1,23 @@
 //! Training on two devices as its programs do it: collectives whose kernels wait for each other on both
 //! devices, or a pipeline of two stages with copies, events and threads; new code is loaded all the while.
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::ptr::{from_mut, null_mut};
+use std::ptr::null_mut;
 use std::slice;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{scope, spawn};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{result, sys};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, PushKernelArg, sys};
+use cudarc::nvrtc::Ptx;
 use samples::{
-    cu,
-    gpu::{failed, launch_config, require_driver},
+    driver::{self, checked},
+    gpu::{failed, function, launch_config, require_driver, shape},
+    memory::{DeviceMemory, HostMemory},
     report::say,
     start,
 };
@@ -62,19 +65,10 @@ enum Pattern {
     Pipeline,
 }
 
-/// Handles, which every thread of a process may use.
-#[derive(Clone, Copy)]
-struct Shared<T>(T);
-
-// SAFETY: see there.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: see there.
-unsafe impl<T> Sync for Shared<T> {}
-
 /// Code of that number: `step` is a step of a linear congruential generator on every value; `meet` says in
 /// a word how far its device is, and waits until the other one's word says the same.
-fn text(number: u32) -> CString {
-    let text = format!(
+fn text(number: u32) -> String {
+    format!(
         ".version 7.0\n.target sm_70\n.address_size 64\n\
          .visible .entry step(.param .u64 values, .param .u32 count)\n{{\n\
          .reg .pred %p; .reg .b32 %i, %n, %b, %v; .reg .b64 %a, %o;\n\
@@ -89,42 +83,28 @@ fn text(number: u32) -> CString {
          st.release.sys.global.u32 [%a], %r;\nAGAIN:\nld.acquire.sys.global.u32 %v, [%b];\n\
          setp.lt.u32 %p, %v, %r;\n@%p bra AGAIN;\nret;\n}}\n\
          .visible .entry of_{number}()\n{{\nret;\n}}\n"
-    );
-    CString::new(text).expect("a text without a NUL")
+    )
 }
 
 struct Code {
-    step: Shared<sys::CUfunction>,
-    meet: Shared<sys::CUfunction>,
+    step: CudaFunction,
+    meet: CudaFunction,
 }
 
-/// Loads code of that number on the device whose context is current.
-fn load(number: u32) -> Result<Code> {
-    let (text, mut module) = (text(number), null_mut());
-    cu!(cuModuleLoadData(&mut module, text.as_ptr().cast()))?;
-    let function = |name: &str| {
-        let (name, mut found) = (CString::new(name)?, null_mut());
-        cu!(cuModuleGetFunction(&mut found, module, name.as_ptr()))?;
-        Ok::<_, anyhow::Error>(Shared(found))
-    };
-    Ok(Code { step: function("step")?, meet: function("meet")? })
+/// Loads code of that number on a device, for good.
+fn load(context: &Arc<CudaContext>, number: u32) -> Result<Code> {
+    let module = context.load_module(Ptx::from_src(text(number))).map_err(failed)?;
+    std::mem::forget(module.clone());
+    Ok(Code { step: function(&module, "step")?, meet: function(&module, "meet")? })
 }
 
-fn launch_in(
-    stream: sys::CUstream,
-    kernel: sys::CUfunction,
-    (blocks, threads): (u32, u32),
-    parameters: &mut [*mut c_void],
-) -> Result<()> {
-    let (list, none) = (parameters.as_mut_ptr(), null_mut());
-    cu!(cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, list, none))
-}
-
-fn steps(stream: sys::CUstream, code: &Code, values: u64, size: u32) -> Result<()> {
-    let (mut values, mut size) = (values, size);
+fn steps(stream: &CudaStream, code: &Code, values: &DeviceMemory) -> Result<()> {
+    let (address, size) = (values.address(), values.bytes() as u32 / 4);
     for _ in 0..KERNELS {
-        let mut parameters = [from_mut(&mut values).cast(), from_mut(&mut size).cast()];
-        launch_in(stream, code.step.0, (size.div_ceil(THREADS), THREADS), &mut parameters)?;
+        let mut launch = stream.launch_builder(&code.step);
+        launch.arg(&address).arg(&size);
+        // SAFETY: the kernel's parameters; it writes so many values.
+        unsafe { launch.launch(shape(size.div_ceil(THREADS), THREADS, 0)) }.map_err(failed)?;
     }
     Ok(())
 }
@@ -134,32 +114,26 @@ fn expected(start: u32, steps: u32) -> u32 {
     (0..steps).fold(start, |value, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
 }
 
-fn contexts() -> Result<[Shared<sys::CUcontext>; 2]> {
+fn contexts() -> Result<[Arc<CudaContext>; 2]> {
     require_driver();
-    result::init().map_err(failed).context("cuInit")?;
-    let mut made = [Shared(null_mut()); 2];
-    for (device, context) in made.iter_mut().enumerate() {
-        cu!(cuDevicePrimaryCtxRetain(&mut context.0, device as i32))?;
-    }
-    Ok(made)
+    let context = |device| CudaContext::new(device).map_err(failed);
+    Ok([context(0)?, context(1)?])
 }
 
-fn use_context(context: Shared<sys::CUcontext>) -> Result<()> {
-    cu!(cuCtxSetCurrent(context.0))
+fn enter(context: &CudaContext) -> Result<()> {
+    context.bind_to_thread().map_err(failed)
 }
 
 /// Device memory with values that count from 0.
-fn values(size: u32) -> Result<u64> {
-    let mut address = 0;
-    cu!(cuMemAlloc_v2(&mut address, size as usize * 4))?;
-    let first: Vec<u32> = (0..size).collect();
-    cu!(cuMemcpyHtoD_v2(address, first.as_ptr().cast(), size as usize * 4))?;
-    Ok(address)
+fn values(size: u32) -> Result<DeviceMemory> {
+    let memory = DeviceMemory::new(size as usize * 4).map_err(failed)?;
+    memory.write(&(0..size).collect::<Vec<u32>>()).map_err(failed)?;
+    Ok(memory)
 }
 
-fn are_right(address: u64, size: u32, steps: u32) -> Result<bool> {
-    let mut read = vec![0_u32; size as usize];
-    cu!(cuMemcpyDtoH_v2(read.as_mut_ptr().cast(), address, size as usize * 4))?;
+fn are_right(values: &DeviceMemory, steps: u32) -> Result<bool> {
+    let mut read = vec![0_u32; values.bytes() / 4];
+    values.read(&mut read).map_err(failed)?;
     Ok(read.iter().enumerate().all(|(i, value)| *value == expected(i as u32, steps)))
 }
 
@@ -167,42 +141,35 @@ fn are_right(address: u64, size: u32, steps: u32) -> Result<bool> {
 /// them loads code, at a time of its own.
 fn collectives(arguments: &CommandLine) -> Result<bool> {
     let contexts = contexts()?;
-    use_context(contexts[0])?;
-    let mut words = null_mut();
+    enter(&contexts[0])?;
     let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-    cu!(cuMemHostAlloc(&mut words, 256, flags))?;
-    let words = words as u64;
-    // SAFETY: as long as the memory.
-    unsafe { std::ptr::write_bytes(words as *mut u8, 0, 256) };
+    let memory = HostMemory::new(256, flags).map_err(failed)?;
+    let words = memory.as_ptr() as u64;
     arguments.wait()?;
     let rank = |device: usize| {
-        use_context(contexts[device])?;
-        let mut stream = null_mut();
-        cu!(cuStreamCreate(&mut stream, sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32))?;
+        let context = &contexts[device];
+        enter(context)?;
+        let stream = context.new_stream().map_err(failed)?;
         let own_values = values(arguments.size)?;
         let base = arguments.seed * 10_000 + device as u32 * 1000;
-        let mut code = load(base)?;
+        let mut code = load(context, base)?;
         for step in 1..=arguments.iterations {
-            steps(stream, &code, own_values, arguments.size)?;
+            steps(&stream, &code, &own_values)?;
             // One rank loads before the collective, the other one behind it.
             if device == 0 && step <= LOADING_STEPS {
-                code = load(base + step)?;
+                code = load(context, base + step)?;
             }
-            let (mut own, mut other) =
-                (words + device as u64 * 64, words + (1 - device as u64) * 64);
-            let mut round = step;
-            let mut parameters = [
-                from_mut(&mut own).cast(),
-                from_mut(&mut other).cast(),
-                from_mut(&mut round).cast(),
-            ];
-            launch_in(stream, code.meet.0, (1, 1), &mut parameters)?;
+            let [own, other] = [device, 1 - device].map(|device| words + device as u64 * 64);
+            let mut launch = stream.launch_builder(&code.meet);
+            launch.arg(&own).arg(&other).arg(&step);
+            // SAFETY: the kernel's parameters; the words are there until both ranks have ended.
+            unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
             if device == 1 && step <= LOADING_STEPS {
-                code = load(base + step)?;
+                code = load(context, base + step)?;
             }
         }
-        cu!(cuStreamSynchronize(stream))?;
-        are_right(own_values, arguments.size, arguments.iterations * KERNELS)
+        driver::cuStreamSynchronize(&stream)?;
+        are_right(&own_values, arguments.iterations * KERNELS)
     };
     scope(|scope| {
         let other = scope.spawn(|| rank(1));
@@ -214,13 +181,20 @@ fn collectives(arguments: &CommandLine) -> Result<bool> {
 
 /// Asks on the second device about a kernel of a library that was loaded on the first one, as libraries of
 /// matrix products do before their first launch there.
-fn ask_of_library([first, second]: [Shared<sys::CUcontext>; 2]) -> Result<()> {
-    use_context(first)?;
-    let (text, mut library, mut kernel) = (text(0), null_mut(), null_mut());
-    let (image, none) = (text.as_ptr().cast(), null_mut());
-    cu!(cuLibraryLoadData(&mut library, image, none, null_mut(), 0, null_mut(), null_mut(), 0))?;
-    cu!(cuLibraryGetKernel(&mut kernel, library, c"step".as_ptr()))?;
-    use_context(second)?;
+fn ask_of_library([first, second]: &[Arc<CudaContext>; 2]) -> Result<()> {
+    enter(first)?;
+    let (text, mut library, mut kernel) = (CString::new(text(0))?, null_mut(), null_mut());
+    let (image, [values, others]) = (text.as_ptr().cast(), [null_mut(); 2]);
+    // SAFETY: text and name are C strings, places are locals', and there are no options.
+    unsafe {
+        let (none, nothing) = (null_mut(), null_mut());
+        let loaded =
+            sys::cuLibraryLoadData(&mut library, image, none, values, 0, nothing, others, 0);
+        checked("cuLibraryLoadData", loaded)?;
+        let found = sys::cuLibraryGetKernel(&mut kernel, library, c"step".as_ptr());
+        checked("cuLibraryGetKernel", found)?;
+    }
+    enter(second)?;
     let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: 1, y: 1, z: 1 };
     let mut attribute = sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
@@ -229,50 +203,49 @@ fn ask_of_library([first, second]: [Shared<sys::CUcontext>; 2]) -> Result<()> {
     };
     let configuration = launch_config([1, THREADS], null_mut(), slice::from_mut(&mut attribute));
     let mut clusters = 0;
-    // A kernel of a library stands for a function of it. Not every device has clusters: there is an answer.
-    let _ = cu!(cuOccupancyMaxActiveClusters(&mut clusters, kernel.cast(), &configuration));
+    // Not every device has clusters: there is an answer.
+    // SAFETY: a kernel of a library stands for a function of it; the attribute is there.
+    unsafe {
+        let _ = sys::cuOccupancyMaxActiveClusters(&mut clusters, kernel.cast(), &configuration);
+    }
     Ok(())
 }
 
 /// A copy between the devices in the first one's default stream, between events of both.
 fn copy(
-    (from, to): (Shared<sys::CUcontext>, Shared<sys::CUcontext>),
-    (source, destination): (u64, u64),
-    bytes: usize,
+    (from, to): (&Arc<CudaContext>, &Arc<CudaContext>),
+    (source, destination): (&DeviceMemory, &DeviceMemory),
 ) -> Result<()> {
-    let event = |context| {
-        use_context(context)?;
-        let mut event = null_mut();
-        cu!(cuEventCreate(&mut event, sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32))?;
-        cu!(cuEventRecord(event, null_mut()))?;
-        Ok::<_, anyhow::Error>(event)
+    let event = |context: &Arc<CudaContext>| {
+        enter(context)?;
+        let untimed = Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let event = context.new_event(untimed).map_err(failed)?;
+        driver::cuEventRecord(&event, &context.default_stream())?;
+        anyhow::Ok(event)
     };
     let ready = event(to)?;
-    use_context(from)?;
-    cu!(cuStreamWaitEvent(null_mut(), ready, 0))?;
-    cu!(cuMemcpyAsync(destination, source, bytes, null_mut()))?;
+    enter(from)?;
+    let stream = from.default_stream();
+    driver::cuStreamWaitEvent(&stream, &ready)?;
+    driver::cuMemcpyAsync(destination, source, &stream)?;
     let copied = event(from)?;
-    use_context(to)?;
-    cu!(cuStreamWaitEvent(null_mut(), copied, 0))?;
-    cu!(cuEventDestroy_v2(ready))?;
-    cu!(cuEventDestroy_v2(copied))
+    enter(to)?;
+    Ok(driver::cuStreamWaitEvent(&to.default_stream(), &copied)?)
 }
 
 /// A pipeline as PyTorch runs it: the forward pass in one thread, the backward pass in one a device, all in the
 /// default streams, which nothing waits for until the end.
 fn pipeline(arguments: &CommandLine) -> Result<bool> {
     let contexts = contexts()?;
-    let [first, second] = contexts;
-    let size = arguments.size;
-    let bytes = size as usize * 4;
+    let [first, second] = &contexts;
     for (own, other) in [(first, second), (second, first)] {
-        use_context(own)?;
-        cu!(cuCtxEnablePeerAccess(other.0, 0))?;
+        enter(own)?;
+        driver::cuCtxEnablePeerAccess(other)?;
     }
-    ask_of_library(contexts)?;
-    let pieces = |context| {
-        use_context(context)?;
-        (0..PIECES).map(|_| values(size)).collect::<Result<Vec<u64>>>()
+    ask_of_library(&contexts)?;
+    let pieces = |context: &CudaContext| {
+        enter(context)?;
+        (0..PIECES).map(|_| values(arguments.size)).collect::<Result<Arc<[DeviceMemory]>>>()
     };
     let (here, there) = (pieces(first)?, pieces(second)?);
     let seed = arguments.seed * 10_000;
@@ -282,24 +255,22 @@ fn pipeline(arguments: &CommandLine) -> Result<bool> {
     };
     // Each stage's code of a thread: loaded in the first steps.
     struct Stage {
-        context: Shared<sys::CUcontext>,
+        context: Arc<CudaContext>,
         code: Option<Code>,
     }
     impl Stage {
-        fn run(&mut self, number: u32, fresh: bool, values: u64, size: u32) -> Result<()> {
-            use_context(self.context)?;
+        fn run(&mut self, number: u32, fresh: bool, values: &DeviceMemory) -> Result<()> {
+            enter(&self.context)?;
             if fresh || self.code.is_none() {
-                self.code = Some(load(number)?);
+                self.code = Some(load(&self.context, number)?);
                 // Memory comes and goes too.
-                let mut scratch = 0;
-                cu!(cuMemAlloc_v2(&mut scratch, 3 << 20))?;
-                cu!(cuMemFree_v2(scratch))?;
+                drop(DeviceMemory::new(3 << 20).map_err(failed)?);
             }
             let Some(code) = &self.code else { bail!("no code") };
-            steps(null_mut(), code, values, size)
+            steps(&self.context.default_stream(), code, values)
         }
     }
-    let stage = |context| Stage { context, code: None };
+    let stage = |context: &Arc<CudaContext>| Stage { context: context.clone(), code: None };
     let (mut forward, mut onward) = (stage(first), stage(second));
     let (to_back, from_forward) = channel::<(u32, usize)>();
     let (to_first, from_second) = channel::<(u32, usize)>();
@@ -307,12 +278,13 @@ fn pipeline(arguments: &CommandLine) -> Result<bool> {
     let (source, target) = (there.clone(), here.clone());
     let failed = to_main.clone();
     let mut back = stage(second);
+    let to = first.clone();
     spawn(move || {
         for (step, piece) in from_forward {
             let fresh = step < LOADING_STEPS;
             let done = back
-                .run(number(2, step, piece), fresh, source[piece], size)
-                .and_then(|()| copy((second, first), (source[piece], target[piece]), bytes));
+                .run(number(2, step, piece), fresh, &source[piece])
+                .and_then(|()| copy((&back.context, &to), (&source[piece], &target[piece])));
             if let Err(error) = done {
                 let _ = failed.send(Err(error));
                 return;
@@ -325,7 +297,7 @@ fn pipeline(arguments: &CommandLine) -> Result<bool> {
     spawn(move || {
         for (step, piece) in from_second {
             let fresh = step < LOADING_STEPS;
-            let done = last.run(number(3, step, piece), fresh, target[piece], size);
+            let done = last.run(number(3, step, piece), fresh, &target[piece]);
             if to_main.send(done).is_err() {
                 return;
             }
@@ -335,9 +307,9 @@ fn pipeline(arguments: &CommandLine) -> Result<bool> {
     for step in 0..arguments.iterations {
         let fresh = step < LOADING_STEPS;
         for piece in 0..PIECES {
-            forward.run(number(0, step, piece), fresh, here[piece], size)?;
-            copy((first, second), (here[piece], there[piece]), bytes)?;
-            onward.run(number(1, step, piece), fresh, there[piece], size)?;
+            forward.run(number(0, step, piece), fresh, &here[piece])?;
+            copy((first, second), (&here[piece], &there[piece]))?;
+            onward.run(number(1, step, piece), fresh, &there[piece])?;
         }
         for piece in (0..PIECES).rev() {
             to_back.send((step, piece))?;
@@ -346,13 +318,13 @@ fn pipeline(arguments: &CommandLine) -> Result<bool> {
             ends.recv()??;
         }
     }
-    for context in contexts {
-        use_context(context)?;
-        cu!(cuCtxSynchronize())?;
+    for context in &contexts {
+        enter(context)?;
+        driver::cuCtxSynchronize()?;
     }
-    use_context(first)?;
+    enter(first)?;
     let steps = arguments.iterations * 4 * KERNELS;
-    here.iter().try_fold(true, |right, piece| Ok(right && are_right(*piece, size, steps)?))
+    here.iter().try_fold(true, |right, piece| Ok(right && are_right(piece, steps)?))
 }
 
 fn main() -> ExitCode {

@@ -2,20 +2,23 @@
 //! asks for everything until it is refused. Its own results must be right all the same.
 
 use std::ffi::c_void;
+use std::hint::black_box;
 use std::process::ExitCode;
 use std::ptr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, PushKernelArg, result,
+    CudaSlice, CudaStream,
     sys::{self, CUresult},
 };
+use rustix::process::{Pid, WaitOptions, waitpid};
 use samples::{
-    Gpu, Options,
-    gpu::{checked, failed, function, shape},
-    ptx,
+    Gpu, Options, driver,
+    gpu::{failed, shape},
+    kernels,
+    memory::{DeviceMemory, HostMemory},
     report::say,
     start,
 };
@@ -93,15 +96,14 @@ fn step(state: u32) -> u32 {
 
 /// A kernel whose result is known.
 struct Work {
-    kernel: CudaFunction,
+    kernels: kernels::Spin,
     word: CudaSlice<u32>,
 }
 
 impl Work {
     fn new(gpu: &Gpu) -> Result<Self> {
-        let module = gpu.load(ptx::SPIN)?;
-        let word = gpu.stream.alloc_zeros::<u32>(1).map_err(failed)?;
-        Ok(Self { kernel: function(&module, "spin_steps")?, word })
+        let kernels = kernels::Spin::load(gpu)?;
+        Ok(Self { kernels, word: gpu.stream.alloc_zeros(1).map_err(failed)? })
     }
 
     fn launch(&mut self, gpu: &Gpu, steps: u32, seed: u32) -> Result<()> {
@@ -109,11 +111,7 @@ impl Work {
     }
 
     fn launch_in(&mut self, stream: &CudaStream, steps: u32, seed: u32) -> Result<()> {
-        let mut launch = stream.launch_builder(&self.kernel);
-        launch.arg(&mut self.word).arg(&steps).arg(&seed);
-        // SAFETY: the arguments are the kernel's parameters in order, and one thread writes one word.
-        unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
-        Ok(())
+        self.kernels.spin_steps(stream, shape(1, 1, 0), &mut self.word, &steps, &seed)
     }
 
     /// Compares what the last launch, of so many steps from `seed`, has left.
@@ -157,7 +155,7 @@ static CUBIN: [u8; 64] = {
 fn images() -> Result<()> {
     let made = CUBIN.to_vec();
     for image in [&CUBIN[..], &CUBIN[..], &made[..], &made[..]] {
-        let mut module = std::ptr::null_mut();
+        let mut module = ptr::null_mut();
         // SAFETY: the image is a static or lives through the call, and the result is a local.
         let code = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
         let refused = [CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, CUresult::CUDA_ERROR_INVALID_IMAGE];
@@ -171,35 +169,51 @@ fn fork(gpu: &Gpu, work: &mut Work, children: u32) -> Result<()> {
     let mut pids = Vec::new();
     for number in 0..children {
         work.launch(gpu, STEPS, number)?;
-        // SAFETY: the child only makes system calls that are safe after a fork, and ends without
-        // running anything of this process.
-        match unsafe { libc::fork() } {
-            -1 => bail!("fork: {}", std::io::Error::last_os_error()),
-            // SAFETY: constant C strings; exec comes back only if it fails.
-            0 => unsafe {
+        // SAFETY: the child makes system calls only. The C strings are constant; exec comes back only
+        // if it fails.
+        let child = unsafe {
+            child(|| {
                 match number % 3 {
                     0 => {}
                     1 => {
                         let program = c"/bin/true".as_ptr();
-                        libc::execl(program, program, std::ptr::null::<libc::c_char>());
+                        libc::execl(program, program, ptr::null::<libc::c_char>());
                     }
-                    _ => {
-                        libc::usleep(20_000);
-                    }
+                    _ => std::thread::sleep(Duration::from_millis(20)),
                 }
-                libc::_exit(0)
-            },
-            pid => pids.push(pid),
-        }
+                0
+            })
+        };
+        pids.push(child?);
         work.check(gpu, STEPS, number)?;
     }
     for pid in pids {
-        let mut status = 0;
-        // SAFETY: waits for a child of this process; the local is written.
-        let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
-        ensure!(waited == pid && status == 0, "child {pid} ended with status {status}");
+        let status = ended(pid)?;
+        ensure!(status == 0, "child {pid} ended with status {status}");
     }
     Ok(())
+}
+
+/// A child that does this and ends with its status, and runs nothing else of this process.
+///
+/// # Safety
+/// It must be safe after a fork.
+unsafe fn child(work: impl FnOnce() -> i32) -> Result<i32> {
+    // SAFETY: as the caller promises.
+    let pid = unsafe {
+        match libc::fork() {
+            0 => libc::_exit(work()),
+            pid => pid,
+        }
+    };
+    ensure!(pid > 0, "fork: {}", std::io::Error::last_os_error());
+    Ok(pid)
+}
+
+/// Waits for a child; its status, as `wait` gives it.
+fn ended(pid: i32) -> Result<i32> {
+    let waited = waitpid(Pid::from_raw(pid), WaitOptions::empty()).context("waitpid")?;
+    Ok(waited.context("no child")?.1.as_raw())
 }
 
 fn flood(gpu: &Gpu, work: &mut Work, launches: u32) -> Result<()> {
@@ -231,40 +245,25 @@ fn as_many_as_there_are<T>(
 fn limits(gpu: &Gpu, work: &mut Work, most: usize) -> Result<()> {
     let streams = as_many_as_there_are("streams", most, || gpu.context.new_stream())?;
     let events = as_many_as_there_are("events", most, || gpu.context.new_event(None))?;
-    // SAFETY: memory that nothing reads.
-    let device = || unsafe { result::malloc_sync(DEVICE_PIECE_BYTES) };
+    let device = || DeviceMemory::new(DEVICE_PIECE_BYTES);
     let device = as_many_as_there_are("pieces of device memory", most, device)?;
-    // SAFETY: as above.
-    let host = || unsafe { result::malloc_host(HOST_PIECE_BYTES, 0) };
+    let host = || HostMemory::new(HOST_PIECE_BYTES, 0);
     let host =
         as_many_as_there_are("pieces of page-locked memory", most.min(HOST_PIECES_MAX), host)?;
     work.launch(gpu, 3, 11)?;
     work.check(gpu, 3, 11)?;
-    for piece in device {
-        // SAFETY: allocated above and used by nothing else.
-        unsafe { result::free_sync(piece) }.map_err(failed)?;
-    }
-    for piece in host {
-        // SAFETY: as above.
-        unsafe { result::free_host(piece) }.map_err(failed)?;
-    }
-    drop((streams, events));
+    drop((device, host, streams, events));
     work.launch(gpu, 3, 12)?;
     work.check(gpu, 3, 12)
-}
-
-unsafe extern "C" fn sleep(_: *mut c_void) {
-    std::thread::sleep(Duration::from_millis(100));
 }
 
 /// What a thread that is to be cancelled waits for.
 struct Waiting(sys::CUcontext, sys::CUstream);
 
 extern "C" fn wait_for_stream(waiting: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller's, which joins this thread before it ends.
-    let Waiting(context, stream) = unsafe { &*waiting.cast::<Waiting>() };
-    // SAFETY: handles of the caller's, valid until it has joined.
+    // SAFETY: the caller's, with handles of its own; it joins this thread before it ends.
     unsafe {
+        let Waiting(context, stream) = &*waiting.cast::<Waiting>();
         sys::cuCtxSetCurrent(*context);
         sys::cuStreamSynchronize(*stream);
     }
@@ -275,10 +274,7 @@ extern "C" fn wait_for_stream(waiting: *mut c_void) -> *mut c_void {
 fn cancel(gpu: &Gpu, work: &mut Work, threads: u32) -> Result<()> {
     for number in 0..threads {
         let stream = gpu.context.new_stream().map_err(failed)?;
-        // SAFETY: the stream is this round's, and the function uses nothing.
-        let asked =
-            unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), ptr::null_mut()) };
-        checked(asked, "cuLaunchHostFunc")?;
+        driver::cuLaunchHostFunc(&stream, || std::thread::sleep(Duration::from_millis(100)))?;
         work.launch_in(&stream, 2, number)?;
         let waiting = Waiting(gpu.context.cu_ctx(), stream.cu_stream());
         let argument: *const Waiting = &waiting;
@@ -308,29 +304,13 @@ fn cancel(gpu: &Gpu, work: &mut Work, threads: u32) -> Result<()> {
 /// Children that read the parent's page-locked memory, and write to it, which the parent must not see.
 fn pinned(children: u32) -> Result<()> {
     const BYTES: usize = 1 << 16;
-    // SAFETY: freed below, after the last use.
-    let memory = unsafe { result::malloc_host(BYTES, 0) }.map_err(failed)?.cast::<u8>();
-    // SAFETY: of that many bytes.
-    unsafe { memory.write_bytes(7, BYTES) };
+    let mut memory = HostMemory::new(BYTES, 0).map_err(failed)?;
+    memory.fill(7);
     for _ in 0..children {
-        // SAFETY: the child reads and writes memory, and ends.
-        match unsafe { libc::fork() } {
-            // SAFETY: within the memory.
-            0 => unsafe {
-                let right =
-                    memory.read_volatile() == 7 && memory.add(BYTES - 1).read_volatile() == 7;
-                libc::_exit(i32::from(!right))
-            },
-            pid => {
-                ensure!(pid > 0, "fork: {}", std::io::Error::last_os_error());
-                let mut status = 0;
-                // SAFETY: waits for a child of this process.
-                unsafe { libc::waitpid(pid, &mut status, 0) };
-                ensure!(status == 0, "a child that reads pinned memory ended with {status:#x}");
-            }
-        }
+        let reads_right = || black_box(&memory[0]) == &7 && black_box(&memory[BYTES - 1]) == &7;
+        // SAFETY: the child reads memory only.
+        let status = ended(unsafe { child(|| i32::from(!reads_right())) }?)?;
+        ensure!(status == 0, "a child that reads pinned memory ended with {status:#x}");
     }
-    // SAFETY: allocated above.
-    unsafe { result::free_host(memory.cast()) }.map_err(failed)?;
     Ok(())
 }

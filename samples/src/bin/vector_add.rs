@@ -3,17 +3,17 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use samples::{
     Check, Gpu, NoExtra, Options, Random, Sample,
-    gpu::{failed, function, shape},
-    ptx,
+    gpu::{failed, shape},
+    kernels,
 };
 
 const THREADS: u32 = 256;
 
 struct VectorAdd {
-    kernel: CudaFunction,
+    kernels: kernels::VectorAdd,
     blocks: u32,
     length: i32,
     a: CudaSlice<f32>,
@@ -32,9 +32,8 @@ impl Sample for VectorAdd {
         let mut random = Random::new(options.seed);
         let a = random.reals(length, -1.0, 1.0);
         let b = random.reals(length, -1.0, 1.0);
-        let module = gpu.load(ptx::VECTOR_ADD)?;
         Ok(Self {
-            kernel: function(&module, "vector_add")?,
+            kernels: kernels::VectorAdd::load(gpu)?,
             blocks: options.blocks.unwrap_or(1),
             length: length as i32,
             expected: a.iter().zip(&b).map(|(a, b)| a + b).collect(),
@@ -45,11 +44,9 @@ impl Sample for VectorAdd {
     }
 
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
-        let mut launch = gpu.stream.launch_builder(&self.kernel);
-        launch.arg(&self.a).arg(&self.b).arg(&mut self.sum).arg(&self.length);
-        // SAFETY: the arguments are the kernel's parameters in order, and the vectors hold `length`
-        // elements.
-        unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
+        let Self { kernels, a, b, sum, length, .. } = self;
+        let shape = shape(self.blocks, THREADS, 0);
+        kernels.vector_add(&gpu.stream, shape, a, b, sum, length)?;
         Ok(1)
     }
 

@@ -5,6 +5,7 @@
 
 use super::markdown::{Block, Kind, Line, Stands};
 use super::transcript::first_missing;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -112,8 +113,7 @@ impl Session {
             let number = match stands {
                 Stands::Client => self.client.as_ref().expect("a client").0.pid(),
                 Stands::Server => self.scene.servers()[0],
-                // SAFETY: it has no preconditions.
-                Stands::User => unsafe { libc::geteuid() },
+                Stands::User => rustix::process::geteuid().as_raw(),
                 Stands::Device => {
                     let uuid = self.device.as_deref().expect("a device");
                     line = line.replace(word, &uuid[..word.len().min(uuid.len())]);
@@ -266,11 +266,8 @@ fn statuses(commands: &[(String, usize)], text: &str) -> Result<(), String> {
 
 /// Interrupts what the shell has left, then kills it. Daemons are sessions of their own and stay.
 fn end_group(shell: &mut Child) {
-    let group = -i32::try_from(shell.id()).expect("a PID");
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
-        // SAFETY: sends a signal to the process group that was made for our own child, which either has not been
-        // waited for or has members left; it touches no memory.
-        if unsafe { libc::kill(group, signal) } != 0 {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        if kill_process_group(Pid::from_child(shell), signal).is_err() {
             break;
         }
         std::thread::sleep(LOOK);

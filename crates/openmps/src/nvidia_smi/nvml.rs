@@ -104,16 +104,17 @@ impl Nvml {
         let name = beside.map_or_else(|| FILE.into(), |path| path.into_os_string());
         let failed = |reason: String| NvmlError::Load(reason);
         let name = CString::new(name.as_bytes()).map_err(|error| failed(error.to_string()))?;
-        // SAFETY: a C string; the library is the project's own or the driver's.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            // SAFETY: dlerror gives a C string after a dlopen that failed, or NULL.
-            let text = unsafe {
+        // SAFETY: a C string; the library is the project's own or the driver's. dlerror gives a C string
+        // after a dlopen that failed, or NULL.
+        let library = unsafe {
+            let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            if library.is_null() {
                 let text = libc::dlerror();
-                if text.is_null() { c"" } else { CStr::from_ptr(text) }
-            };
-            return Err(failed(text.to_string_lossy().into_owned()));
-        }
+                let text = if text.is_null() { c"" } else { CStr::from_ptr(text) };
+                return Err(failed(text.to_string_lossy().into_owned()));
+            }
+            library
+        };
         let nvml = Nvml { library };
         call!(&nvml, "nvmlInit_v2",)?;
         Ok(nvml)
@@ -303,9 +304,7 @@ impl Nvml {
 
 impl Drop for Nvml {
     fn drop(&mut self) {
-        if let Ok(code) = self.function("nvmlShutdown") {
-            // SAFETY: nvml.h declares it so.
-            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(code)() };
-        }
+        let shut_down = || call!(self, "nvmlShutdown",);
+        let _ = shut_down();
     }
 }

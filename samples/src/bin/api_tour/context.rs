@@ -156,20 +156,18 @@ fn synchronize_v2(env: &Env) -> Outcome {
     }
     let get_device = device::entry(c"cuCtxGetDevice", 13_000, 0)?;
     let synchronize = device::entry(c"cuCtxSynchronize", 13_000, 0)?;
-    // SAFETY: the signatures that the manual gives these functions as of CUDA 13.0.
-    let (get_device, synchronize) = unsafe {
-        (
-            std::mem::transmute::<*mut c_void, GetDevice>(get_device),
-            std::mem::transmute::<*mut c_void, Synchronize>(synchronize),
-        )
-    };
     for context in [env.context, ptr::null_mut()] {
         let mut device = -1;
-        // SAFETY: a place for the device, and a live context or null for the current one.
-        equal("status", unsafe { get_device(&mut device, context) }, 0)?;
+        // SAFETY: the signatures that the manual gives these functions as of CUDA 13.0; a place for
+        // the device, and a live context or null for the current one.
+        let statuses = unsafe {
+            [
+                std::mem::transmute::<*mut c_void, GetDevice>(get_device)(&mut device, context),
+                std::mem::transmute::<*mut c_void, Synchronize>(synchronize)(context),
+            ]
+        };
+        equal("statuses", statuses, [0, 0])?;
         equal("the context's device", device, env.device)?;
-        // SAFETY: a live context, or null for the current one.
-        equal("status", unsafe { synchronize(context) }, 0)?;
     }
     Ok(())
 }

@@ -116,9 +116,8 @@ fn async_pinned(env: &Env) -> Outcome {
     host.set(0, 11);
     call!(cuMemcpyHtoDAsync_v2(words.address, host.host.cast(), 4, stream.0))?;
     env.slow_write(words.at(1), 12, 5, stream.0)?;
-    // SAFETY: the second of two words.
-    let second = unsafe { host.host.add(1) };
-    call!(cuMemcpyDtoHAsync_v2(second.cast(), words.at(1), 4, stream.0))?;
+    let second = host.host.wrapping_add(1).cast();
+    call!(cuMemcpyDtoHAsync_v2(second, words.at(1), 4, stream.0))?;
     call!(cuStreamSynchronize(stream.0))?;
     equal("what the kernel wrote", host.get(1), 12)?;
     equal("words", words.read()?, vec![11, 12])

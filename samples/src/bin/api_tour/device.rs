@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
-    ptr,
+    mem, ptr,
 };
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
@@ -90,26 +90,23 @@ fn error_names(_: &()) -> Outcome {
         (c"cuGetErrorString", [(0, "no error"), (2, "out of memory")]),
     ] {
         let entry = entry(function, VERSION, 0)?;
-        // SAFETY: the manual's signature, with a plain number for the enumeration, so that one
-        // outside it can be asked.
-        let text = unsafe { std::mem::transmute::<*mut c_void, Text>(entry) };
         let ask = |error: c_int| {
             let mut answer = ptr::null();
-            // SAFETY: the second argument is a place for a pointer.
-            let status = unsafe { text(error, &mut answer) };
-            (status, answer)
+            // SAFETY: the manual's signature, with a plain number for the enumeration, so that one
+            // outside it can be asked. An answer is a C string that lives as long as the library.
+            unsafe {
+                let status = mem::transmute::<*mut c_void, Text>(entry)(error, &mut answer);
+                (status, (!answer.is_null()).then(|| CStr::from_ptr(answer).to_string_lossy()))
+            }
         };
         for (error, expected) in expected {
             let (status, answer) = ask(error);
             equal("status", status, 0)?;
-            holds("there is a text", !answer.is_null())?;
-            // SAFETY: a successful answer is a C string that lives as long as the library.
-            let answer = unsafe { CStr::from_ptr(answer) }.to_string_lossy();
-            equal("text", answer.as_ref(), expected)?;
+            equal("text", answer.as_deref(), Some(expected))?;
         }
         let (status, answer) = ask(99_999);
         equal("status for an unknown error", status, CUresult::CUDA_ERROR_INVALID_VALUE as c_int)?;
-        holds("there is no text for an unknown error", answer.is_null())?;
+        equal("text for an unknown error", answer, None)?;
     }
     Ok(())
 }
@@ -117,11 +114,10 @@ fn error_names(_: &()) -> Outcome {
 fn proc_address(_: &()) -> Outcome {
     type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
     let entry = entry(c"cuDeviceGetCount", VERSION, 0)?;
-    // SAFETY: the manual's signature.
-    let get_count = unsafe { std::mem::transmute::<*mut c_void, GetCount>(entry) };
     let mut count = 0;
-    // SAFETY: the argument is a place for the number.
-    equal("status", unsafe { get_count(&mut count) }, 0)?;
+    // SAFETY: the manual's signature; the argument is a place for the number.
+    let status = unsafe { mem::transmute::<*mut c_void, GetCount>(entry)(&mut count) };
+    equal("status", status, 0)?;
     holds("there is a device", count > 0)?;
 
     let (absent, found) = find(c"cuNoSuchFunction", VERSION, 0)?;
@@ -249,22 +245,20 @@ fn attribute_list(_: &()) -> Outcome {
     type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, sys::CUdevice) -> c_int;
     let device = first()?;
     let entry = entry(c"cuDeviceGetAttribute", VERSION, 0)?;
-    // SAFETY: the manual's signature, with a plain number for the enumeration, so that any number
-    // can be asked.
-    let get = unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(entry) };
-    let mut value = 0;
+    let get = |attribute: c_int| {
+        let mut value = 0;
+        // SAFETY: the manual's signature, with a plain number for the enumeration, so that any
+        // number can be asked. The first argument is a place for the answer.
+        unsafe { mem::transmute::<*mut c_void, GetAttribute>(entry)(&mut value, attribute, device) }
+    };
     let known = (1..=12).chain([14, 16, 18, 19]).chain(21..=35).chain(37..=43).chain(45..=68);
     let known = known.chain(70..=86).chain([88, 89, 90, 91, 95, 97, 99, 100, 101, 106, 108, 109]);
     for attribute in known.chain(111..=119) {
-        // SAFETY: the first argument is a place for the number.
-        let status = unsafe { get(&mut value, attribute, device) };
-        equal(&format!("status of attribute {attribute}"), status, 0)?;
+        equal(&format!("status of attribute {attribute}"), get(attribute), 0)?;
     }
     for attribute in [0, -1, 100_000] {
-        // SAFETY: as above.
-        let status = unsafe { get(&mut value, attribute, device) };
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE as c_int;
-        equal(&format!("status of attribute {attribute}"), status, invalid)?;
+        equal(&format!("status of attribute {attribute}"), get(attribute), invalid)?;
     }
     Ok(())
 }

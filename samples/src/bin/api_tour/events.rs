@@ -114,15 +114,16 @@ fn time_of_a_kernel(env: &Env) -> Outcome {
 fn elapsed_v2(_: &Env) -> Outcome {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> c_int;
     let entry = device::entry(c"cuEventElapsedTime", 12_080, 0)?;
-    // SAFETY: the manual's signature, the same for both forms.
-    let elapsed = unsafe { std::mem::transmute::<*mut c_void, Elapsed>(entry) };
     let (start, end) = (Event::timed()?, Event::timed()?);
     start.record(ptr::null_mut())?;
     end.record(ptr::null_mut())?;
     call!(cuEventSynchronize(end.0))?;
     let mut milliseconds = -1.0;
-    // SAFETY: a place for the time, and two live events.
-    equal("status", unsafe { elapsed(&mut milliseconds, start.0, end.0) }, 0)?;
+    // SAFETY: the manual's signature, the same for both forms; a place for the time, and two live events.
+    let status = unsafe {
+        std::mem::transmute::<*mut c_void, Elapsed>(entry)(&mut milliseconds, start.0, end.0)
+    };
+    equal("status", status, 0)?;
     holds("time does not go backwards", milliseconds >= 0.0)
 }
 

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUDA_MEMSET_NODE_PARAMS, CUgraphMem_attribute as Attribute};
+use samples::gpu::blank;
 
 use crate::{
     Check,
@@ -23,8 +24,7 @@ fn graph(env: &Env, frees: bool) -> Outcome<(Graph, u64)> {
     let mut graph = ptr::null_mut();
     call!(cuGraphCreate(&mut graph, 0))?;
     let graph = Graph(graph);
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut made: sys::CUDA_MEM_ALLOC_NODE_PARAMS = unsafe { std::mem::zeroed() };
+    let mut made: sys::CUDA_MEM_ALLOC_NODE_PARAMS = blank();
     made.poolProps.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     made.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     made.bytesize = BYTES;

@@ -269,7 +269,7 @@ fn nodes_and_edges(_: &Env) -> Outcome {
 /// A copy looks at the program's memory when it runs.
 fn pageable_memory(env: &Env) -> Outcome {
     let (stream, words, graph) = (Stream::non_blocking()?, Words::filled(4, 0)?, new()?);
-    let (mut source, mut target) = (vec![1u32, 2, 3, 4], vec![0u32; 4]);
+    let (mut source, target) = (vec![1u32, 2, 3, 4], [const { AtomicU32::new(0) }; 4]);
     let mut copy = no_copy();
     copy.WidthInBytes = 16;
     from_host(&mut copy, source.as_ptr());
@@ -278,15 +278,13 @@ fn pageable_memory(env: &Env) -> Outcome {
     let mut copy = no_copy();
     copy.WidthInBytes = 16;
     from_device(&mut copy, words.address);
-    to_host(&mut copy, target.as_mut_ptr());
+    to_host(&mut copy, target.as_ptr().cast_mut().cast());
     graph.copy(env, &[up], &copy)?;
     let exec = graph.instantiate()?;
     for round in 0..3 {
         source[3] = round;
         run(&exec, &stream)?;
-        // As another processor has written it.
-        // SAFETY: both are alive and as long.
-        let got = unsafe { target.as_ptr().cast::<[u32; 4]>().read_volatile() };
+        let got = target.each_ref().map(|word| word.load(Ordering::SeqCst));
         equal("words", got, [1, 2, 3, round])?;
     }
     Ok(())
@@ -444,14 +442,12 @@ fn enabled_nodes(env: &Env) -> Outcome {
 }
 
 fn user_objects(_: &Env) -> Outcome {
-    let (mut object, mut destroyed, graph) = (ptr::null_mut(), 0u32, new()?);
+    let (mut object, destroyed, graph) = (ptr::null_mut(), AtomicU32::new(0), new()?);
     let flags = sys::CUuserObject_flags::CU_USER_OBJECT_NO_DESTRUCTOR_SYNC as u32;
-    let word = place(&mut destroyed);
+    let word = destroyed.as_ptr().cast();
     call!(cuUserObjectCreate(&mut object, word, Some(increment), 1, flags))?;
     let moved = sys::CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE as u32;
     call!(cuGraphRetainUserObject(graph.0, object, 1, moved))?;
-    // SAFETY: the word is alive; the thread that destroys the object writes it atomically.
-    let destroyed = unsafe { AtomicU32::from_ptr(word.cast()) };
     equal("destroyed while the graph is there", destroyed.load(Ordering::SeqCst), 0)?;
     drop(graph);
     // By which thread and when is the driver's business; a machine that is shared may take its time.

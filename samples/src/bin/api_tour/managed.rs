@@ -1,6 +1,9 @@
 //! Managed memory: what the host writes the device sees, and the reverse.
 
-use std::ptr;
+use std::{
+    ptr,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use cudarc::driver::sys::{
     self, CUdevice_attribute as Attribute, CUmem_advise as Advice, CUmem_range_attribute as Range,
@@ -39,19 +42,18 @@ impl Managed {
         Ok(words)
     }
 
-    fn word(&self, index: usize) -> *mut u32 {
+    fn word(&self, index: usize) -> &AtomicU32 {
         assert!(index < self.length);
-        (self.address as *mut u32).wrapping_add(index)
+        // SAFETY: within the allocation, which lives as long as `self`.
+        unsafe { AtomicU32::from_ptr((self.address as *mut u32).add(index)) }
     }
 
     fn set(&self, index: usize, value: u32) {
-        // SAFETY: within the allocation; no kernel runs that uses it.
-        unsafe { self.word(index).write_volatile(value) };
+        self.word(index).store(value, Ordering::SeqCst);
     }
 
     fn get(&self, index: usize) -> u32 {
-        // SAFETY: within the allocation, all of which was written; no kernel runs that uses it.
-        unsafe { self.word(index).read_volatile() }
+        self.word(index).load(Ordering::SeqCst)
     }
 
     fn at(&self, index: usize) -> u64 {

@@ -124,13 +124,11 @@ fn per_thread_twins(env: &Env) -> Outcome {
     let flags =
         sys::CUdriverProcAddress_flags::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM as u64;
     let entry = device::entry(c"cuStreamQuery", 12_080, flags)?;
-    // SAFETY: the manual's signature; a status is a 32-bit number.
-    let query = unsafe { std::mem::transmute::<*mut c_void, Query>(entry) };
     let stream = Stream::non_blocking()?;
     let flag = HostWords::zeroed(2)?;
     env.wait_flag(flag.device, flag.device + 4, PER_THREAD)?;
-    // SAFETY: 0 is the thread's default stream.
-    let twin = unsafe { query(NULL) };
+    // SAFETY: the manual's signature; a status is a 32-bit number. 0 is the thread's default stream.
+    let twin = unsafe { std::mem::transmute::<*mut c_void, Query>(entry)(NULL) };
     flag.set(0, 1);
     call!(cuStreamSynchronize(PER_THREAD))?;
     drop(stream);

@@ -5,6 +5,7 @@ use std::ptr;
 use cudarc::driver::sys::{
     self, CUdevice_attribute as Attribute, CUmemPool_attribute as PoolAttribute,
 };
+use samples::gpu::blank;
 
 use crate::{
     Check,
@@ -23,8 +24,7 @@ fn properties(env: &Env) -> Outcome<sys::CUmemPoolProps> {
     if env.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
         return Err(Stop::Absent("the device has no memory pools".to_owned()));
     }
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+    let mut properties: sys::CUmemPoolProps = blank();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.handleTypes = sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;

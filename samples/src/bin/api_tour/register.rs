@@ -1,6 +1,10 @@
 //! The program's own memory, registered: the device reaches it like page-locked memory.
 
-use std::{ffi::c_void, ptr};
+use std::{
+    ffi::c_void,
+    ptr,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUmemorytype as MemoryType, CUpointer_attribute as Pointer,
@@ -21,7 +25,7 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
 
 /// Words of the program's, registered while the value lives.
 struct Registered {
-    words: Box<[u32]>,
+    words: Vec<AtomicU32>,
 }
 
 impl Registered {
@@ -29,31 +33,28 @@ impl Registered {
         if env.attribute(Attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED)? == 0 {
             return Err(Stop::Absent("no memory can be registered".to_owned()));
         }
-        let mut words = words.into_boxed_slice();
-        let bytes = size_of_val(&*words);
-        call!(cuMemHostRegister_v2(words.as_mut_ptr().cast(), bytes, 0))?;
-        Ok(Self { words })
+        let words = Self { words: words.into_iter().map(AtomicU32::new).collect() };
+        call!(cuMemHostRegister_v2(words.pointer(), size_of_val(&*words.words), 0))?;
+        Ok(words)
     }
 
-    fn pointer(&mut self) -> *mut c_void {
-        self.words.as_mut_ptr().cast()
+    fn pointer(&self) -> *mut c_void {
+        self.words.as_ptr().cast_mut().cast()
     }
 
     /// The address by which the device knows them.
-    fn device(&mut self) -> Outcome<u64> {
+    fn device(&self) -> Outcome<u64> {
         let mut address = 0;
         call!(cuMemHostGetDevicePointer_v2(&mut address, self.pointer(), 0))?;
         Ok(address)
     }
 
     fn get(&self, index: usize) -> u32 {
-        // SAFETY: in the slice; the device may have written it.
-        unsafe { (&raw const self.words[index]).read_volatile() }
+        self.words[index].load(Ordering::SeqCst)
     }
 
-    fn set(&mut self, index: usize, value: u32) {
-        // SAFETY: in the slice; the device may read it.
-        unsafe { (&raw mut self.words[index]).write_volatile(value) };
+    fn set(&self, index: usize, value: u32) {
+        self.words[index].store(value, Ordering::SeqCst);
     }
 }
 
@@ -65,7 +66,7 @@ impl Drop for Registered {
 }
 
 fn both_sides(env: &Env) -> Outcome {
-    let mut words = Registered::new(env, vec![7; 3000])?;
+    let words = Registered::new(env, vec![7; 3000])?;
     let device = words.device()?;
     env.slow_write(device + 4 * 1500, 8, 1, ptr::null_mut())?;
     synchronize()?;
@@ -78,7 +79,7 @@ fn both_sides(env: &Env) -> Outcome {
 
 fn copies(env: &Env) -> Outcome {
     let input: Vec<u32> = (0..100_000).collect();
-    let mut words = Registered::new(env, input.clone())?;
+    let words = Registered::new(env, input.clone())?;
     let (stream, device) = (Stream::non_blocking()?, Words::filled(100_000, 0)?);
     call!(cuMemcpyHtoDAsync_v2(device.address, words.pointer(), 400_000, stream.0))?;
     call!(cuMemsetD32Async(device.at(1), 5, 1, stream.0))?;
@@ -90,18 +91,16 @@ fn copies(env: &Env) -> Outcome {
         (0, 5, 99_999),
     )?;
     // Part of it, synchronously.
-    // SAFETY: within the words.
-    let inside = unsafe { words.pointer().byte_add(4000) };
+    let inside = words.pointer().wrapping_byte_add(4000);
     call!(cuMemcpyHtoD_v2(device.address, inside, 40))?;
     equal("the first words", device.read()?[..10].to_vec(), input[1000..1010].to_vec())
 }
 
 /// What lies around registered memory, and in it before and after, stays unchanged.
 fn contents(env: &Env) -> Outcome {
-    let mut all: Vec<u32> = (0..5000).collect();
+    let all: Vec<AtomicU32> = (0..5000).map(AtomicU32::new).collect();
     for _ in 0..3 {
-        let inside = &mut all[100..4800];
-        let pointer: *mut c_void = inside.as_mut_ptr().cast();
+        let pointer: *mut c_void = all[100..4800].as_ptr().cast_mut().cast();
         drop(Registered::new(env, vec![1; 10])?);
         call!(cuMemHostRegister_v2(pointer, 4700 * 4, 0))?;
         let mut device = 0;
@@ -109,17 +108,15 @@ fn contents(env: &Env) -> Outcome {
         env.slow_write(device, 77, 0, ptr::null_mut())?;
         synchronize()?;
         call!(cuMemHostUnregister(pointer))?;
-        // SAFETY: in the vector.
-        let got = unsafe { (&raw const all[100]).read_volatile() };
-        equal("what the device wrote", got, 77)?;
-        all[100] = 100;
-        holds("all the rest is as it was", all.iter().copied().eq(0..5000))?;
+        equal("what the device wrote", all[100].swap(100, Ordering::SeqCst), 77)?;
+        let words = all.iter().map(|word| word.load(Ordering::SeqCst));
+        holds("all the rest is as it was", words.eq(0..5000))?;
     }
     Ok(())
 }
 
 fn pointer(env: &Env) -> Outcome {
-    let mut words = Registered::new(env, vec![0; 100])?;
+    let words = Registered::new(env, vec![0; 100])?;
     let (address, device) = (words.pointer() as u64, words.device()?);
     let mut kind = 0u32;
     let attribute = Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
@@ -135,7 +132,7 @@ fn pointer(env: &Env) -> Outcome {
 }
 
 fn wrong(env: &Env) -> Outcome {
-    let mut words = Registered::new(env, vec![0; 100])?;
+    let words = Registered::new(env, vec![0; 100])?;
     let pointer = words.pointer();
     refused!(cuMemHostRegister_v2(pointer, 400, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)?;
     refused!(cuMemHostRegister_v2(ptr::null_mut(), 400, 0), CUDA_ERROR_INVALID_VALUE)?;

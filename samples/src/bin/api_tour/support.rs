@@ -5,6 +5,7 @@ use std::{
     ffi::{CStr, CString, c_void},
     fmt::{self, Debug, Display},
     ptr,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use cudarc::driver::sys::{self, CUresult};
@@ -36,41 +37,39 @@ impl From<String> for Stop {
 /// How a check ends.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
-/// Calls a driver function that must succeed.
-macro_rules! call {
+/// The status of a call that may well fail, for the check to look at.
+macro_rules! status {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: pointers that are passed are to places of the caller that live as long as the
         // call (or as the work it enqueues, which every check waits for), or null; handles are live
-        // unless the driver is to refuse them.
-        let status = unsafe { cudarc::driver::sys::$function($($argument),*) };
-        $crate::support::succeeded(stringify!($function), status)
+        // unless the driver is to refuse them. What else is wrong the driver must check.
+        unsafe { cudarc::driver::sys::$function($($argument),*) }
     }};
+}
+pub(crate) use status;
+
+/// Calls a driver function that must succeed.
+macro_rules! call {
+    ($function:ident $arguments:tt) => {
+        $crate::support::succeeded(
+            stringify!($function),
+            $crate::support::status!($function $arguments),
+        )
+    };
 }
 pub(crate) use call;
 
 /// Calls a driver function that must answer with one of the given errors.
 macro_rules! refused {
-    ($function:ident($($argument:expr),* $(,)?), $($error:ident)|+) => {{
-        // SAFETY: as for `call`; what is wrong with the arguments is something that the driver must
-        // check.
-        let status = unsafe { cudarc::driver::sys::$function($($argument),*) };
+    ($function:ident $arguments:tt, $($error:ident)|+) => {
         $crate::support::one_of(
             stringify!($function),
-            status,
+            $crate::support::status!($function $arguments),
             &[$(cudarc::driver::sys::CUresult::$error),+],
         )
-    }};
+    };
 }
 pub(crate) use refused;
-
-/// The status of a call that may well fail, for the check to look at.
-macro_rules! status {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: as for `call`.
-        unsafe { cudarc::driver::sys::$function($($argument),*) }
-    }};
-}
-pub(crate) use status;
 
 /// Success or a message.
 pub(crate) fn succeeded(function: &str, status: CUresult) -> Outcome {
@@ -300,18 +299,20 @@ impl HostWords {
         Ok(words)
     }
 
-    /// Writes a word as another processor sees it.
-    pub(crate) fn set(&self, index: usize, value: u32) {
+    fn word(&self, index: usize) -> &AtomicU32 {
         assert!(index < self.length);
         // SAFETY: within the allocation, which is page-aligned and lives as long as `self`.
-        unsafe { self.host.add(index).write_volatile(value) };
+        unsafe { AtomicU32::from_ptr(self.host.add(index)) }
+    }
+
+    /// Writes a word as another processor sees it.
+    pub(crate) fn set(&self, index: usize, value: u32) {
+        self.word(index).store(value, Ordering::SeqCst);
     }
 
     /// Reads a word as another processor may have written it.
     pub(crate) fn get(&self, index: usize) -> u32 {
-        assert!(index < self.length);
-        // SAFETY: as for `set`; all words were written at the beginning.
-        unsafe { self.host.add(index).read_volatile() }
+        self.word(index).load(Ordering::SeqCst)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Texture and surface objects, mipmapped arrays, and arrays in graphs.
 
-use std::{mem, ptr};
+use std::ptr;
 
 use cudarc::driver::sys::{
     self, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D_st as Copy3D, CUDA_RESOURCE_DESC,
@@ -8,6 +8,7 @@ use cudarc::driver::sys::{
     CUarray_format as Format, CUfilter_mode as Filter, CUmemorytype as MemoryType,
     CUresourceViewFormat as ViewFormat, CUresourcetype as Resource, CUresult,
 };
+use samples::gpu::blank;
 
 use crate::{
     Check,
@@ -97,12 +98,6 @@ fn sample(mut texture: sys::CUtexObject, mut x: f32, mut y: f32) -> Outcome<f32>
         &mut [place(&mut texture), place(&mut x), place(&mut y), place(&mut out.address)];
     run(c"sample", arguments)?;
     Ok(f32::from_bits(out.first()?))
-}
-
-/// A description of nothing, to be filled in.
-fn blank<T>() -> T {
-    // SAFETY: the structures it is used for are numbers, enumerations with a value 0, and pointers.
-    unsafe { mem::zeroed() }
 }
 
 /// Numbers that an array is to be made of.

@@ -6,6 +6,7 @@ use cudarc::driver::sys::{
     self, CUdevice_attribute as Attribute, CUmemAccess_flags as Access,
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp as Properties,
 };
+use samples::gpu::blank;
 
 use crate::{
     Check,
@@ -35,8 +36,7 @@ fn granularity(env: &Env, properties: &Properties) -> Outcome<usize> {
 }
 
 fn properties(env: &Env, handle_type: HandleType) -> Properties {
-    // SAFETY: all fields are plain data for which zeros are valid.
-    let mut properties: Properties = unsafe { std::mem::zeroed() };
+    let mut properties: Properties = blank();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id = env.device;

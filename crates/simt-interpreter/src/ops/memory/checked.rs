@@ -1,5 +1,6 @@
 //! Memory that was checked: what an access may touch, and copies from and to it.
 
+use crate::ops::memory::Element;
 use std::ops::Range;
 
 /// Memory that an access was checked for, to be read and, if that was asked, to be written.
@@ -60,9 +61,23 @@ impl Checked {
     /// read of an object for each warp would wait for.
     #[inline(always)]
     pub(crate) fn word(&self, i: usize) -> u64 {
-        assert!(8 * i + 8 <= self.bytes);
+        self.fetch::<u64, u64>(i)
+    }
+
+    /// Its `i`-th element.
+    #[inline(always)]
+    pub(super) fn fetch<R, M: Element<R>>(&self, i: usize) -> M {
+        assert!((i + 1) * size_of::<M>() <= self.bytes);
         // SAFETY: the memory was checked.
-        unsafe { self.at.cast::<u64>().add(i).read_unaligned() }
+        unsafe { M::FETCH(self.at.cast::<M>().add(i)) }
+    }
+
+    /// Writes its `i`-th element.
+    #[inline(always)]
+    pub(super) fn put<R, M: Element<R>>(self, i: usize, element: M) {
+        assert!((i + 1) * size_of::<M>() <= self.writable_bytes);
+        // SAFETY: the memory was checked for writing.
+        unsafe { M::PUT(self.at.cast::<M>().add(i), element) }
     }
 
     /// True if these bytes are there, whole words, without a call and without a copy.

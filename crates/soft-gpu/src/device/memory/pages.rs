@@ -1,6 +1,7 @@
 //! Pages: address space and memory from the operating system.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::device::limits::CHUNK_BYTES;
 use simt::runtime::init_tracking::{PATTERN_BYTES, pattern};
@@ -106,39 +107,29 @@ fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::R
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
 }
 
-/// Maps `bytes` of a file from `offset` over a part of a reservation.
+/// Maps a file from an offset over a part of a reservation, or turns what is mapped there back into a mere
+/// reservation.
 ///
 /// # Safety
 /// The range must be reserved and what is there now must not be in use.
-pub unsafe fn map_file(address: u64, bytes: u64, fd: i32, offset: u64) -> io::Result<()> {
+pub unsafe fn remap(
+    address: u64,
+    bytes: u64,
+    file: Option<(BorrowedFd<'_>, u64)>,
+) -> io::Result<()> {
+    let (protection, flags, fd, offset) = match file {
+        Some((file, offset)) => (Protection::ReadWrite, libc::MAP_SHARED, file.as_raw_fd(), offset),
+        None => (Protection::None, PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
+    };
     // SAFETY: the caller vouches for the range.
     let at = unsafe {
         libc::mmap(
             address as *mut _,
             bytes as usize,
-            Protection::ReadWrite.bits(),
-            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            protection.bits(),
+            libc::MAP_FIXED | libc::MAP_NORESERVE | flags,
             fd,
             offset as libc::off_t,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Turns a mapped range back into a mere reservation.
-///
-/// # Safety
-/// What is mapped there must not be in use.
-pub unsafe fn unmap_to_reservation(address: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: the caller vouches for the range.
-    let at = unsafe {
-        libc::mmap(
-            address as *mut _,
-            bytes as usize,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-            -1,
-            0,
         )
     };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -52,9 +52,9 @@ impl Checked {
     /// Reads all of it into the start of `to`.
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [u8]) {
-        assert!(self.bytes <= to.len(), "{} bytes for {}", to.len(), self.bytes);
-        // SAFETY: the memory was checked, and `to` has room.
-        unsafe { std::ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), self.bytes) }
+        let to = &mut to[..self.bytes];
+        let to = Self { at: to.as_mut_ptr(), bytes: to.len(), writable_bytes: to.len() };
+        to.copy(self);
     }
 
     /// The `i`-th word of 8 bytes. It takes a reference as what is copied is stored and read back first, which a
@@ -66,7 +66,7 @@ impl Checked {
 
     /// Its `i`-th element.
     #[inline(always)]
-    pub(super) fn fetch<R, M: Element<R>>(&self, i: usize) -> M {
+    pub(crate) fn fetch<R, M: Element<R>>(&self, i: usize) -> M {
         assert!((i + 1) * size_of::<M>() <= self.bytes);
         // SAFETY: the memory was checked.
         unsafe { M::FETCH(self.at.cast::<M>().add(i)) }
@@ -74,7 +74,7 @@ impl Checked {
 
     /// Writes its `i`-th element.
     #[inline(always)]
-    pub(super) fn put<R, M: Element<R>>(self, i: usize, element: M) {
+    pub(crate) fn put<R, M: Element<R>>(self, i: usize, element: M) {
         assert!((i + 1) * size_of::<M>() <= self.writable_bytes);
         // SAFETY: the memory was checked for writing.
         unsafe { M::PUT(self.at.cast::<M>().add(i), element) }
@@ -95,14 +95,8 @@ impl Checked {
     /// Writes all of it, from the start of `from`.
     #[inline(always)]
     pub(crate) fn copy_from(self, from: &[u8]) {
-        assert!(
-            self.bytes == self.writable_bytes && self.bytes <= from.len(),
-            "{} of {}",
-            from.len(),
-            self.bytes
-        );
-        // SAFETY: the memory was checked for writing, and `from` has as much.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at, self.bytes) }
+        let at = from.as_ptr().cast_mut();
+        self.copy(Self { at, bytes: from.len(), writable_bytes: 0 });
     }
 
     /// Writes all of it from other memory, which may overlap.
@@ -114,7 +108,7 @@ impl Checked {
             from.bytes,
             self.bytes
         );
-        // SAFETY: both were checked, and `from` has as much.
+        // SAFETY: both were checked or are borrowed, and `from` has as much.
         unsafe { std::ptr::copy(from.at, self.at, self.bytes) }
     }
 

@@ -110,24 +110,16 @@ impl<'a> Channel<'a> {
         Self(NonNull::from(lanes).cast(), PhantomData)
     }
 
-    /// Writes one lane.
-    pub(super) fn set(self, lane: u32, value: u32) {
-        // SAFETY: there is room for a warp's lanes.
-        unsafe { self.0.as_ptr().add(lane as usize % WARP_LANES).write_unaligned(value) }
-    }
-
-    /// Writes the lanes of `m` of the vector that starts at a lane. What is stored under a mask is not
-    /// there for the next load at once.
+    /// Writes the lanes of `m` of the vector that starts at a lane.
     #[inline(always)]
     fn put<W: Wide>(self, w: W, first: usize, m: u32, x: W::I) {
         debug_assert!(first + W::LANES <= WARP_LANES);
         // SAFETY: there is room for a warp's lanes, and vectors start at multiples of their lanes.
         unsafe {
-            let to = self.0.as_ptr().add(first % WARP_LANES);
-            match m == (1 << W::LANES) - 1 {
-                true => to.cast::<W::I>().write_unaligned(x),
-                false => w.store_some(to, w.mask(m), x),
-            }
+            let to = self.0.as_ptr().add(first % WARP_LANES).cast::<W::I>();
+            let some = m != (1 << W::LANES) - 1;
+            let all = if some { w.pick(w.mask(m), x, to.read_unaligned()) } else { x };
+            to.write_unaligned(all);
         }
     }
 }

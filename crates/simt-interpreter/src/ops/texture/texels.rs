@@ -481,39 +481,41 @@ macro_rules! compiled {
             const SS16: u8 = kind::S16 | kind::SCALED;
             const SRGB: u8 = kind::SRGB | kind::SCALED;
 
-            pub(super) fn pick_inner(kind: u8, channels: u8) -> Option<Inner> {
-                Some(match kind {
-                    SRGB => by_channels!(inner, SRGB, channels),
-                    SU8 => by_channels!(inner, SU8, channels),
-                    SS8 => by_channels!(inner, SS8, channels),
-                    SU16 => by_channels!(inner, SU16, channels),
-                    SS16 => by_channels!(inner, SS16, channels),
-                    kind::WORD => by_channels!(inner, kind::WORD, channels),
-                    kind::HALF => by_channels!(inner, kind::HALF, channels),
-                    _ => return None,
-                })
-            }
-
-            pub(super) fn pick(kind: u8, channels: u8, blends: bool) -> Option<Texels> {
+            pub(super) fn pick(
+                kind: u8,
+                channels: u8,
+                blends: bool,
+            ) -> Option<(Texels, Option<Inner>)> {
+                macro_rules! made {
+                    (one $kind:expr) => {
+                        (by_channels!(one, $kind, channels), None)
+                    };
+                    (several $kind:expr) => {
+                        (
+                            by_channels!(several, $kind, channels),
+                            Some(by_channels!(inner, $kind, channels)),
+                        )
+                    };
+                }
                 Some(match (blends, kind) {
-                    (false, kind::U8) => by_channels!(one, kind::U8, channels),
-                    (false, kind::S8) => by_channels!(one, kind::S8, channels),
-                    (false, kind::U16) => by_channels!(one, kind::U16, channels),
-                    (false, kind::S16) => by_channels!(one, kind::S16, channels),
-                    (false, kind::WORD) => by_channels!(one, kind::WORD, channels),
-                    (false, kind::HALF) => by_channels!(one, kind::HALF, channels),
-                    (false, SU8) => by_channels!(one, SU8, channels),
-                    (false, SS8) => by_channels!(one, SS8, channels),
-                    (false, SU16) => by_channels!(one, SU16, channels),
-                    (false, SS16) => by_channels!(one, SS16, channels),
-                    (false, SRGB) => by_channels!(one, SRGB, channels),
-                    (true, SRGB) => by_channels!(several, SRGB, channels),
-                    (true, SU8) => by_channels!(several, SU8, channels),
-                    (true, SS8) => by_channels!(several, SS8, channels),
-                    (true, SU16) => by_channels!(several, SU16, channels),
-                    (true, SS16) => by_channels!(several, SS16, channels),
-                    (true, kind::WORD) => by_channels!(several, kind::WORD, channels),
-                    (true, kind::HALF) => by_channels!(several, kind::HALF, channels),
+                    (false, kind::U8) => made!(one kind::U8),
+                    (false, kind::S8) => made!(one kind::S8),
+                    (false, kind::U16) => made!(one kind::U16),
+                    (false, kind::S16) => made!(one kind::S16),
+                    (false, kind::WORD) => made!(one kind::WORD),
+                    (false, kind::HALF) => made!(one kind::HALF),
+                    (false, SU8) => made!(one SU8),
+                    (false, SS8) => made!(one SS8),
+                    (false, SU16) => made!(one SU16),
+                    (false, SS16) => made!(one SS16),
+                    (false, SRGB) => made!(one SRGB),
+                    (true, SRGB) => made!(several SRGB),
+                    (true, SU8) => made!(several SU8),
+                    (true, SS8) => made!(several SS8),
+                    (true, SU16) => made!(several SU16),
+                    (true, SS16) => made!(several SS16),
+                    (true, kind::WORD) => made!(several kind::WORD),
+                    (true, kind::HALF) => made!(several kind::HALF),
                     _ => return None,
                 })
             }
@@ -544,37 +546,20 @@ fn kind_of(texel: Texel, scaled: bool) -> u8 {
 }
 
 /// What reads texels of a format, `None` without vectors: as they are, or scaled to numbers up
-/// to 1; one of them, or several blended.
+/// to 1; one of them, or several blended. Of several that are all inside, what reads these.
 pub(super) fn pick(
     target: Target,
     texel: Texel,
     channels: u8,
     scaled: bool,
     blends: bool,
-) -> Option<Texels> {
+) -> Option<(Texels, Option<Inner>)> {
     let kind = kind_of(texel, scaled);
     match target {
         #[cfg(target_arch = "x86_64")]
         Target::Avx512 if has_avx512() => for_avx512::pick(kind, channels, blends),
         #[cfg(target_arch = "x86_64")]
         Target::Avx2 if has_avx2() => for_avx2::pick(kind, channels, blends),
-        _ => None,
-    }
-}
-
-/// As [`pick`], of several that are blended and all inside; `None` also for what is not blended.
-pub(super) fn pick_inner(
-    target: Target,
-    texel: Texel,
-    channels: u8,
-    scaled: bool,
-) -> Option<Inner> {
-    let kind = kind_of(texel, scaled);
-    match target {
-        #[cfg(target_arch = "x86_64")]
-        Target::Avx512 if has_avx512() => for_avx512::pick_inner(kind, channels),
-        #[cfg(target_arch = "x86_64")]
-        Target::Avx2 if has_avx2() => for_avx2::pick_inner(kind, channels),
         _ => None,
     }
 }

@@ -40,11 +40,6 @@ pub(super) trait Wide: Copy {
     fn int(self, x: i32) -> Self::I;
     /// The first lane and the last one.
     fn ends(self, x: Self::I) -> (i32, i32);
-    /// Stores the lanes of `m` only.
-    ///
-    /// # Safety
-    /// These lanes can be written.
-    unsafe fn store_some(self, to: *mut u32, m: Self::M, x: Self::I);
     fn add(self, a: Self::I, b: Self::I) -> Self::I;
     fn sub(self, a: Self::I, b: Self::I) -> Self::I;
     fn mul(self, a: Self::I, b: Self::I) -> Self::I;

@@ -99,12 +99,6 @@ impl Wide for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut u32, m: __m256i, x: __m256i) {
-        // SAFETY: by contract.
-        unsafe { _mm256_maskstore_epi32(to.cast(), m, x) }
-    }
-
-    #[inline(always)]
     fn lanes(self, x: __m256i) -> [i32; 16] {
         recast([recast::<_, [i32; 8]>(x), [0; 8]])
     }

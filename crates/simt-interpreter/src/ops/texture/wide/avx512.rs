@@ -79,12 +79,6 @@ impl Wide for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut u32, m: u16, x: __m512i) {
-        // SAFETY: by contract.
-        unsafe { _mm512_mask_storeu_epi32(to.cast(), m, x) }
-    }
-
-    #[inline(always)]
     fn lanes(self, x: __m512i) -> [i32; 16] {
         recast(x)
     }

@@ -37,7 +37,7 @@ struct Room(MaybeUninit<[u8; 64]>);
 /// that what is not pushed is not written either.
 pub(super) struct Vectors<const N: usize> {
     rows: [Room; N],
-    /// So many bytes of it have been written.
+    /// Bytes that have been written.
     bytes: usize,
 }
 
@@ -59,7 +59,7 @@ impl<const N: usize> Vectors<N> {
     pub(super) fn get<V: Lane>(&self, i: usize) -> V {
         let behind = i * size_of::<V>();
         assert!(behind + size_of::<V>() <= self.bytes);
-        // SAFETY: so many bytes were written, and any are a vector.
+        // SAFETY: the bytes were written, and any bytes are a vector.
         unsafe { self.rows.as_ptr().byte_add(behind).cast::<V>().read_unaligned() }
     }
 }
@@ -569,5 +569,18 @@ pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run
         #[cfg(target_arch = "x86_64")]
         Target::Avx2 if has_avx2() => for_avx2::pick(dims, way, cube),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic = "assertion failed"]
+    fn no_vector_reaches_beyond_what_was_pushed() {
+        let mut vectors = Vectors::<1>::new();
+        vectors.push([1i32; 8]);
+        vectors.get::<[i32; 16]>(0);
     }
 }

@@ -3,8 +3,8 @@
 
 /// Defines `fn symbol(&CStr) -> Option<*const c_void>`, which knows the functions named: what
 /// [`DriverTable::resolve`](crate::DriverTable::resolve) and
-/// [`Extension::resolve`](crate::extension::Extension::resolve) want to be given. The program must
-/// link a library that exports all of them.
+/// [`Extension::resolve`](crate::extension::Extension::resolve) want to be given; and `linked_table` and
+/// `linked_extension`, which have given it to them. The program must link a provider that exports all of them.
 #[macro_export]
 macro_rules! linked_symbols {
     ($($name:ident)*) => {
@@ -17,6 +17,16 @@ macro_rules! linked_symbols {
                 $(stringify!($name) => Some(linked::$name as *const ::core::ffi::c_void),)*
                 _ => None,
             }
+        }
+        #[allow(dead_code, reason = "not every program wants both")]
+        fn linked_table() -> $crate::DriverTable {
+            // SAFETY: the functions are a provider's, linked into this program.
+            unsafe { $crate::DriverTable::resolve(symbol) }
+        }
+        #[allow(dead_code, reason = "not every program wants both")]
+        fn linked_extension() -> Option<$crate::extension::Extension> {
+            // SAFETY: as above.
+            unsafe { $crate::extension::Extension::resolve(symbol) }
         }
     };
 }

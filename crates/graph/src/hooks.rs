@@ -189,6 +189,19 @@ fn add<E>(tables: &mut Locked<'_, E>, number: u64, stream: StreamKey, kind: Node
     Ok(())
 }
 
+/// Attributes of a launch, of the configuration that a program passed.
+pub fn attributes_of(
+    config: &CUlaunchConfig,
+) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
+    let count = config.numAttrs as usize;
+    if count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the program's configuration says that there are that many attributes.
+    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
+    Ok(attributes.as_in().array(count).iter())
+}
+
 /// The node of a launch, checked by the backend.
 pub fn kernel_node<B: Backend>(
     backend: B,
@@ -197,13 +210,7 @@ pub fn kernel_node<B: Backend>(
     params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> Result<KernelNode, CudaError> {
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    let attributes = attributes.as_in().array(count).iter().collect::<Result<_, _>>()?;
+    let attributes = attributes_of(config)?.collect::<Result<_, _>>()?;
     let parameters = backend.kernel(function, config, params, extra)?;
     Ok(KernelNode::new(function, config, attributes, parameters))
 }

@@ -215,6 +215,15 @@ fn call(what: &str, result: Result<(), cuda_api::CudaError>) -> Result<(), Strin
     result.map_err(|error| format!("{what}: {error}"))
 }
 
+/// Calls a function of the table.
+macro_rules! cu {
+    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: a provider's functions have cuda.h's signatures. Arguments are values, handles made by the
+        // same table, and pointers to live memory, as large as other arguments say.
+        unsafe { ($table.$name)($($argument),*) }
+    };
+}
+
 /// A device with a current context.
 struct Device<'a> {
     table: &'a DriverTable,
@@ -223,13 +232,10 @@ struct Device<'a> {
 impl<'a> Device<'a> {
     fn open(table: &'a DriverTable) -> Result<Self, String> {
         let mut context = CUcontext::default();
-        // SAFETY: a provider's functions have cuda.h's signatures; pointers are to live values.
-        unsafe {
-            call("cuInit", (table.cuInit)(0))?;
-            call("a context", (table.cuDevicePrimaryCtxRetain)(&mut context, 0))?;
-            call("cuCtxSetCurrent", (table.cuCtxSetCurrent)(context))?;
-            call("the stack", (table.cuCtxSetLimit)(LIMIT_STACK, STACK_BYTES))?;
-        }
+        call("cuInit", cu!(table, cuInit(0)))?;
+        call("a context", cu!(table, cuDevicePrimaryCtxRetain(&mut context, 0)))?;
+        call("cuCtxSetCurrent", cu!(table, cuCtxSetCurrent(context)))?;
+        call("the stack", cu!(table, cuCtxSetLimit(LIMIT_STACK, STACK_BYTES)))?;
         Ok(Self { table })
     }
 
@@ -247,8 +253,7 @@ impl<'a> Device<'a> {
             println!("{error}\n{launch:?}\n{text}");
             exit(LOST);
         }
-        // SAFETY: as in `open`; nothing of the module runs any more.
-        call("unloading", unsafe { (self.table.cuModuleUnload)(module) })
+        call("unloading", cu!(self.table, cuModuleUnload(module)))
     }
 
     fn load(&self, text: &str, level: usize) -> Result<CUmodule, String> {
@@ -259,16 +264,9 @@ impl<'a> Device<'a> {
         let mut values: [*mut c_void; 3] =
             [log.as_mut_ptr().cast(), number(LOG_BYTES), number(level)];
         let mut module = CUmodule::default();
-        // SAFETY: as in `open`; `image` is a C string, and there are as many options as values.
-        let result = unsafe {
-            (self.table.cuModuleLoadDataEx)(
-                &mut module,
-                image.as_ptr().cast(),
-                options.len() as c_uint,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
-        };
+        let (count, keys) = (options.len() as c_uint, options.as_mut_ptr());
+        let (image, values) = (image.as_ptr().cast(), values.as_mut_ptr());
+        let result = cu!(self.table, cuModuleLoadDataEx(&mut module, image, count, keys, values));
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         call(String::from_utf8_lossy(&log[..end]).trim(), result)?;
         Ok(module)
@@ -284,18 +282,12 @@ impl<'a> Device<'a> {
         let name = CString::new(launch.kernel.as_str()).map_err(|e| e.to_string())?;
         let mut function = CUfunction::default();
         let mut places = vec![CUdeviceptr(0); buffers.len()];
-        // SAFETY: as in `open`; `name` is a C string, memory is as large as what is copied there.
-        unsafe {
-            call(
-                "its kernel",
-                (self.table.cuModuleGetFunction)(&mut function, module, name.as_ptr()),
-            )?;
-            for (place, bytes) in places.iter_mut().zip(&*buffers) {
-                call("memory", (self.table.cuMemAlloc_v2)(place, bytes.len()))?;
-                let copied =
-                    (self.table.cuMemcpyHtoD_v2)(*place, bytes.as_ptr().cast(), bytes.len());
-                call("a copy to the device", copied)?;
-            }
+        let t = self.table;
+        call("its kernel", cu!(t, cuModuleGetFunction(&mut function, module, name.as_ptr())))?;
+        for (place, bytes) in places.iter_mut().zip(&*buffers) {
+            call("memory", cu!(t, cuMemAlloc_v2(place, bytes.len())))?;
+            let copied = cu!(t, cuMemcpyHtoD_v2(*place, bytes.as_ptr().cast(), bytes.len()));
+            call("a copy to the device", copied)?;
         }
         // Values, in memory that is aligned for any of them.
         let mut arguments: Vec<u64> = launch
@@ -311,32 +303,16 @@ impl<'a> Device<'a> {
         let mut parameters: Vec<*mut c_void> =
             arguments.iter_mut().map(|argument| from_mut(argument).cast()).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
-        // SAFETY: as in `open`; there is a pointer to a value for each parameter of the kernel.
-        let launched = unsafe {
-            (self.table.cuLaunchKernel)(
-                function,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                launch.shared_bytes,
-                CUstream::default(),
-                parameters.as_mut_ptr(),
-                null_mut(),
-            )
-        };
+        let (bytes, stream) = (launch.shared_bytes, CUstream::default());
+        let (list, none) = (parameters.as_mut_ptr(), null_mut());
+        let launched =
+            cu!(t, cuLaunchKernel(function, gx, gy, gz, bx, by, bz, bytes, stream, list, none));
         call("the launch", launched)?;
         self.wait()?;
         for (bytes, place) in buffers.iter_mut().zip(places) {
-            // SAFETY: as in `open`; both sides have as many bytes, and nothing uses the memory.
-            unsafe {
-                let copied =
-                    (self.table.cuMemcpyDtoH_v2)(bytes.as_mut_ptr().cast(), place, bytes.len());
-                call("a copy from the device", copied)?;
-                call("freeing memory", (self.table.cuMemFree_v2)(place))?;
-            }
+            let copied = cu!(t, cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), place, bytes.len()));
+            call("a copy from the device", copied)?;
+            call("freeing memory", cu!(t, cuMemFree_v2(place)))?;
         }
         Ok(())
     }
@@ -345,8 +321,7 @@ impl<'a> Device<'a> {
     fn wait(&self) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(RUN_S_MAX);
         loop {
-            // SAFETY: as in `open`.
-            match unsafe { (self.table.cuStreamQuery)(CUstream::default()) } {
+            match cu!(self.table, cuStreamQuery(CUstream::default())) {
                 Err(error) if error == cuda_api::CudaError::NOT_READY => {}
                 other => return call("running", other),
             }

@@ -68,7 +68,7 @@ pub(crate) unsafe trait Lane: Copy {
     fn of_bytes(bytes: &[u8; LANE_BYTES_MAX]) -> Self {
         const { assert!(size_of::<Self>() <= LANE_BYTES_MAX) };
         // SAFETY: it has no more bytes, and any bits are a value.
-        unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() }
+        unsafe { std::mem::transmute_copy(bytes) }
     }
 }
 macro_rules! lanes {
@@ -124,48 +124,54 @@ impl Registers {
         self.0.wrapping_add(at.0 as usize).cast()
     }
 
+    /// Where something is that lies a number of bytes behind an operand.
+    #[inline(always)]
+    fn place<T: Lane>(self, at: Operand, behind: usize) -> *mut T {
+        assert!(behind + size_of::<T>() <= REGISTER_BYTES_MAX);
+        self.0.wrapping_add(at.0 as usize + behind).cast()
+    }
+
+    #[inline(always)]
+    fn get<T: Lane>(self, at: Operand, behind: usize) -> T {
+        // SAFETY: the file has as many bytes behind each operand; any bits are lanes.
+        unsafe { self.place::<T>(at, behind).read_unaligned() }
+    }
+
+    #[inline(always)]
+    fn set<T: Lane>(self, at: Operand, behind: usize, value: T) {
+        // SAFETY: as in `get`.
+        unsafe { self.place::<T>(at, behind).write_unaligned(value) }
+    }
+
     /// Reads `N` lanes.
     #[inline(always)]
     pub(crate) fn read<T: Lane, const N: usize>(self, at: Operand) -> [T; N] {
-        const { assert!(size_of::<[T; N]>() <= REGISTER_BYTES_MAX) };
-        // SAFETY: the file has as many bytes behind each operand; any bits are lanes.
-        unsafe { self.0.add(at.0 as usize).cast::<[T; N]>().read_unaligned() }
+        self.get(at, 0)
     }
 
     /// Writes `N` lanes.
     #[inline(always)]
     pub(crate) fn write<T: Lane, const N: usize>(self, at: Operand, lanes: [T; N]) {
-        const { assert!(size_of::<[T; N]>() <= REGISTER_BYTES_MAX) };
-        // SAFETY: as in `read`.
-        unsafe { self.0.add(at.0 as usize).cast::<[T; N]>().write_unaligned(lanes) }
+        self.set(at, 0, lanes);
     }
 
     /// Reads the lanes of 4 bytes from a number on that make a vector.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for vectors of x86-64"))]
     #[inline(always)]
     pub(crate) fn vector<V: Lane>(self, at: Operand, first: usize) -> V {
-        const { assert!(4 * WARP_LANES + size_of::<V>() <= REGISTER_BYTES_MAX) };
-        let behind = first % WARP_LANES * 4;
-        // SAFETY: as in `read`.
-        unsafe { self.0.add(at.0 as usize + behind).cast::<V>().read_unaligned() }
+        self.get(at, first % WARP_LANES * 4)
     }
 
     /// Reads one lane of a register.
     #[inline(always)]
     pub(crate) fn lane<T: Lane>(self, at: Operand, lane: u32) -> T {
-        const { assert!(size_of::<T>() <= LANE_BYTES_MAX) };
-        let behind = lane as usize % WARP_LANES * size_of::<T>();
-        // SAFETY: as in `read`: a warp's lanes of any type have room.
-        unsafe { self.0.add(at.0 as usize + behind).cast::<T>().read_unaligned() }
+        self.get(at, lane as usize % WARP_LANES * size_of::<T>())
     }
 
     /// Writes one lane of a register.
     #[inline(always)]
     pub(crate) fn set_lane<T: Lane>(self, at: Operand, lane: u32, value: T) {
-        const { assert!(size_of::<T>() <= LANE_BYTES_MAX) };
-        let behind = lane as usize % WARP_LANES * size_of::<T>();
-        // SAFETY: as in `lane`.
-        unsafe { self.0.add(at.0 as usize + behind).cast::<T>().write_unaligned(value) }
+        self.set(at, lane as usize % WARP_LANES * size_of::<T>(), value);
     }
 }
 
@@ -196,17 +202,18 @@ fn stepped(value: i128, place: Place, steps: i64) -> i128 {
     }
 }
 
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([u8; FILE_ALIGN]);
-
 /// Aligned memory for a function's registers.
-pub(super) struct RegisterFile(Vec<Line>);
+pub(super) struct RegisterFile {
+    memory: Box<[u8]>,
+    /// Of the first byte that is aligned.
+    start: usize,
+}
 
 impl RegisterFile {
     /// A file of `bytes`, `constants` in place, everything else zero.
     pub(super) fn new(bytes: usize, constants: &[(u32, Vec<u8>)]) -> Self {
-        let mut file = Self(vec![Line([0; FILE_ALIGN]); bytes.div_ceil(FILE_ALIGN)]);
+        let memory = vec![0; bytes + FILE_ALIGN].into_boxed_slice();
+        let mut file = Self { start: memory.as_ptr().align_offset(FILE_ALIGN), memory };
         for (at, bytes) in constants {
             file.bytes()[*at as usize..*at as usize + bytes.len()].copy_from_slice(bytes);
         }
@@ -215,19 +222,15 @@ impl RegisterFile {
 
     /// Its registers; the file stays where it is for its life.
     pub(super) fn registers(&mut self) -> Registers {
-        Registers(self.0.as_mut_ptr().cast())
+        Registers(self.bytes().as_mut_ptr())
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        let len = self.0.len() * FILE_ALIGN;
-        // SAFETY: lines are plain bytes without padding, `len` of them in all.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+        &mut self.memory[self.start..]
     }
 
     fn view(&self) -> &[u8] {
-        let len = self.0.len() * FILE_ALIGN;
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+        &self.memory[self.start..]
     }
 
     fn mask(&self, at: u32) -> u32 {

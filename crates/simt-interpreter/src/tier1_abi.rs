@@ -387,8 +387,7 @@ pub(super) unsafe fn enter(
         ..Frame::new(native, code, machine, control)
     };
     *warp.prepared = true;
-    // SAFETY: by contract.
-    let back = unsafe { frame.enter(native, machine) };
+    let back = frame.enter(native, machine);
     machine.more += kept.1;
     Return { following: back.following + kept.0, ..back }
 }
@@ -413,8 +412,7 @@ pub(super) unsafe fn enter_block(
         warps: slots.len() as u32,
         ..Frame::new(native, code, machine, control)
     };
-    // SAFETY: by contract.
-    unsafe { frame.enter(native, machine) }
+    frame.enter(native, machine)
 }
 
 impl Frame {
@@ -465,11 +463,11 @@ impl Frame {
         }
     }
 
-    /// # Safety
-    /// The frame is complete but for the machine, and everything it points to outlives the call.
-    unsafe fn enter(&mut self, native: &NativeCode, machine: &mut HandlerContext<'_>) -> Return {
+    /// Calls native code with the frame, which [`enter`] or [`enter_block`] has made.
+    fn enter(&mut self, native: &NativeCode, machine: &mut HandlerContext<'_>) -> Return {
         self.machine = std::ptr::from_mut(machine).cast();
-        // SAFETY: by contract; the generator vouched for the code.
+        // SAFETY: by the contract of these two, whose callers vouch for the frame; the generator vouched
+        // for the code.
         let why = unsafe { (native.entry)(self, self.block) };
         machine.counters.warp_instructions += self.warp_instructions;
         machine.counters.thread_instructions += self.thread_instructions;

@@ -180,13 +180,13 @@ impl Generator for Jit {
             Some(image(&make(function, layout, self.isa, self.counts_slow_paths)?))
         })?;
         let own = code.memory.start();
-        // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
-        // of this type.
-        let entry =
-            unsafe { std::mem::transmute::<*const u8, Entry>(own.add(code.entry as usize)) };
-        // SAFETY: the code was made for this function, whose content decides its layout; it finds
-        // its table at the start of the image, and both live as long as `code`.
-        Some(unsafe { NativeCode::new(entry, code.abilities, own, code) })
+        // SAFETY: the code, a function of this type at `entry` of the image, was made for this function, whose
+        // content decides its layout; it finds its table at the start of the image, and both live as long
+        // as `code`.
+        unsafe {
+            let entry = std::mem::transmute::<*const u8, Entry>(own.add(code.entry as usize));
+            Some(NativeCode::new(entry, code.abilities, own, code))
+        }
     }
 }
 

@@ -5,7 +5,6 @@
 //! those at back-edges, and without counting, and the four are run in turn. Such code exists in this program
 //! only: what is installed is built without the feature.
 
-use cuda_api::DriverTable;
 use kernel_bench::{Compared, geometric_mean, side_by_side};
 use openmps_soft as _;
 use serde_json::json;
@@ -42,13 +41,11 @@ fn main() -> anyhow::Result<()> {
             other => anyhow::bail!("{other}: there are --json and --only NAME"),
         }
     }
-    // SAFETY: the symbols are the software GPU's, linked into this program.
-    let table = unsafe { DriverTable::resolve(symbol) };
     // SAFETY: the bench's kernels access what they may, and end: with all checks they run first.
     let choose = |n: usize| move || unsafe { WITHOUT[n].choose() };
     let settings = [choose(0), choose(1), choose(2), choose(3)];
     let settings: Vec<&dyn Fn()> = settings.iter().map(|set| set as &dyn Fn()).collect();
-    let rows = side_by_side(&table, &only, &settings, |kernel| eprintln!("{kernel}"))?;
+    let rows = side_by_side(&linked_table(), &only, &settings, |kernel| eprintln!("{kernel}"))?;
     let mean = |without: usize| {
         geometric_mean(rows.iter().map(|row| 1.0 - share(row, without))).map(|kept| 1.0 - kept)
     };

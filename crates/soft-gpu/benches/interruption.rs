@@ -10,10 +10,15 @@
 //! threads as the device has, which do nothing but look at a word, and how long they take to answer.
 //! No kernel can be expected to be sooner.
 
+#[macro_use]
+#[path = "support/call.rs"]
+mod call;
+
 use anyhow::{Context, Result, bail};
 use cuda_api::extension::Extension;
 use cuda_api::*;
 use openmps_soft as _;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::ffi::CString;
 use std::process::Command;
@@ -113,22 +118,9 @@ struct Client<'a> {
     high: CUstream,
 }
 
-/// Calls a function of the table or of the extension.
-macro_rules! cu {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: arguments are values, handles made by the same table, and places on the stack
-        // that live across the call.
-        unsafe { ($table.$name)($($argument),*) }
-            .with_context(|| concat!(stringify!($name), " failed"))
-    };
-}
-
 impl Bench {
     fn new() -> Result<Self> {
-        // SAFETY: the symbols are the software GPU's, linked into this program.
-        let table = unsafe { DriverTable::resolve(symbol) };
-        // SAFETY: as above.
-        let extension = unsafe { Extension::resolve(symbol) }.context("it has tenants")?;
+        let (table, extension) = (linked_table(), linked_extension().context("it has tenants")?);
         let text = CString::new(include_str!("interruption.ptx"))?;
         let bench = Self { table, extension, text };
         let mut context = CUcontext::NULL;
@@ -320,9 +312,7 @@ impl Times {
 
 /// What all threads of this process have had of the processors.
 fn processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is writable; every process has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

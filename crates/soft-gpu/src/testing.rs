@@ -262,8 +262,7 @@ pub(crate) fn word64(address: u64) -> &'static AtomicU64 {
 
 /// The calling thread's number in /proc.
 pub(crate) fn thread_id() -> i32 {
-    // SAFETY: the call takes nothing and cannot fail.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Waits until a thread of this process sleeps in the system at many looks in a row, as one does that

@@ -3,6 +3,11 @@
 //!
 //! Without a test harness, since the thread that calls `exit` must be the one that used CUDA.
 
+#[macro_use]
+#[path = "../benches/support/call.rs"]
+mod call;
+
+use anyhow::{Context, Result, ensure};
 use cuda_api::*;
 use openmps_soft as _;
 use std::ptr::null_mut;
@@ -36,19 +41,8 @@ struct Program {
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// Calls a function of the table.
-macro_rules! cu {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: arguments are values, handles made by the same table, and places on the stack
-        // that live across the call.
-        unsafe { ($table.$name)($($argument),*) }
-            .map_err(|error| format!("{}: {error:?}", stringify!($name)))
-    };
-}
-
-fn prepare() -> Result<Program, String> {
-    // SAFETY: the symbols are the software GPU's, linked into this program.
-    let table = unsafe { DriverTable::resolve(symbol) };
+fn prepare() -> Result<Program> {
+    let table = linked_table();
     let (mut context, mut module) = (CUcontext::NULL, CUmodule::NULL);
     let (mut function, mut data) = (CUfunction::NULL, CUdeviceptr::default());
     cu!(table, cuInit(0))?;
@@ -60,30 +54,29 @@ fn prepare() -> Result<Program, String> {
     Ok(Program { table, context, function, data })
 }
 
-fn work(program: &Program) -> Result<(), String> {
+fn work(program: &Program) -> Result<()> {
     let Program { table: t, context, function, data } = program;
     let (mut current, mut parameter, mut word) = (CUcontext::NULL, *data, 0u32);
     cu!(t, cuCtxGetCurrent(&mut current))?;
-    if current != *context {
-        return Err("the context is no longer current".to_owned());
-    }
+    ensure!(current == *context, "the context is no longer current");
     let mut parameters = [std::ptr::from_mut(&mut parameter).cast()];
     let (list, stream) = (parameters.as_mut_ptr(), CUstream::NULL);
     cu!(t, cuLaunchKernel(*function, 1, 1, 1, 1, 1, 1, 0, stream, list, null_mut()))?;
     cu!(t, cuCtxSynchronize())?;
     cu!(t, cuMemcpyDtoH_v2(std::ptr::from_mut(&mut word).cast(), *data, 4))?;
-    if word == 7 { Ok(()) } else { Err(format!("{word}, not 7")) }
+    ensure!(word == 7, "{word}, not 7");
+    Ok(())
 }
 
 extern "C" fn at_exit() {
-    let program = PROGRAM.get().ok_or_else(|| "no program".to_owned());
+    let program = PROGRAM.get().context("no program");
     let status = match program.and_then(work) {
         Ok(()) => {
             println!("CUDA works in a handler of atexit");
             0
         }
         Err(error) => {
-            eprintln!("in a handler of atexit: {error}");
+            eprintln!("in a handler of atexit: {error:#}");
             1
         }
     };

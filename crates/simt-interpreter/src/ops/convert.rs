@@ -61,27 +61,14 @@ pub(crate) fn handler(op: Convert, t: Target) -> Option<Handler> {
 /// `f` with the rounding as a constant of the code, not of the data.
 macro_rules! by_round {
     ($round:expr, $r:ident => $handler:expr) => {
+        by_round!(@ $round, $r => $handler; Near Zero Down Up NearAway)
+    };
+    (@ $round:expr, $r:ident => $handler:expr; $($name:ident)*) => {
         match $round {
-            Round::Near => {
-                const $r: Round = Round::Near;
+            $(Round::$name => {
+                const $r: Round = Round::$name;
                 $handler
-            }
-            Round::Zero => {
-                const $r: Round = Round::Zero;
-                $handler
-            }
-            Round::Down => {
-                const $r: Round = Round::Down;
-                $handler
-            }
-            Round::Up => {
-                const $r: Round = Round::Up;
-                $handler
-            }
-            Round::NearAway => {
-                const $r: Round = Round::NearAway;
-                $handler
-            }
+            })*
         }
     };
 }

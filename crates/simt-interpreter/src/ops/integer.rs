@@ -6,72 +6,36 @@ use crate::handler_context::Handler;
 use crate::ops::map::{Rare, Target, binary, ternary, unary};
 use simt::ir::op::{IntOp, IntType, PrmtMode};
 
+/// The handler that is made of one of Rust's types, by that of the instruction.
+macro_rules! by_type {
+    ($ty:expr, $t:ident => $handler:expr; $($types:pat => $rust:ty),*) => {
+        match $ty {
+            $($types => {
+                type $t = $rust;
+                $handler
+            })*
+        }
+    };
+}
+
 macro_rules! unsigned {
     ($ty:expr, $t:ident => $handler:expr) => {
-        match $ty {
-            IntType::U16 | IntType::S16 => {
-                type $t = u16;
-                $handler
-            }
-            IntType::U32 | IntType::S32 => {
-                type $t = u32;
-                $handler
-            }
-            IntType::U64 | IntType::S64 => {
-                type $t = u64;
-                $handler
-            }
-        }
+        by_type!($ty, $t => $handler; IntType::U16 | IntType::S16 => u16,
+            IntType::U32 | IntType::S32 => u32, IntType::U64 | IntType::S64 => u64)
     };
 }
 
 macro_rules! typed {
     ($ty:expr, $t:ident => $handler:expr) => {
-        match $ty {
-            IntType::U16 => {
-                type $t = u16;
-                $handler
-            }
-            IntType::S16 => {
-                type $t = i16;
-                $handler
-            }
-            IntType::U32 => {
-                type $t = u32;
-                $handler
-            }
-            IntType::S32 => {
-                type $t = i32;
-                $handler
-            }
-            IntType::U64 => {
-                type $t = u64;
-                $handler
-            }
-            IntType::S64 => {
-                type $t = i64;
-                $handler
-            }
-        }
+        by_type!($ty, $t => $handler; IntType::U16 => u16, IntType::S16 => i16,
+            IntType::U32 => u32, IntType::S32 => i32, IntType::U64 => u64, IntType::S64 => i64)
     };
 }
 
 macro_rules! signed {
     ($ty:expr, $t:ident => $handler:expr) => {
-        match $ty {
-            IntType::U16 | IntType::S16 => {
-                type $t = i16;
-                $handler
-            }
-            IntType::U32 | IntType::S32 => {
-                type $t = i32;
-                $handler
-            }
-            IntType::U64 | IntType::S64 => {
-                type $t = i64;
-                $handler
-            }
-        }
+        by_type!($ty, $t => $handler; IntType::U16 | IntType::S16 => i16,
+            IntType::U32 | IntType::S32 => i32, IntType::U64 | IntType::S64 => i64)
     };
 }
 

@@ -24,37 +24,23 @@ use std::marker::PhantomData;
 
 /// How an element in memory becomes a register and back.
 pub(crate) trait Element<R>: Lane {
-    /// True if only [`Self::fetch`] and [`Self::put`] move an element in one piece, as threads that
+    /// True if only [`Self::FETCH`] and [`Self::PUT`] move an element in one piece, as threads that
     /// look at the memory meanwhile may rely on.
     const BY_ITSELF: bool = false;
+    /// Reads an element that can be read, whole if it is aligned.
+    const FETCH: unsafe fn(*const Self) -> Self = std::ptr::read_unaligned;
+    /// Writes an element that can be written, whole if it is aligned.
+    const PUT: unsafe fn(*mut Self, Self) = std::ptr::write_unaligned;
 
     fn widen(self) -> R;
     fn narrow(register: R) -> Self;
-
-    /// Reads an element, whole if it is aligned.
-    ///
-    /// # Safety
-    /// The element can be read.
-    #[inline(always)]
-    unsafe fn fetch(from: *const Self) -> Self {
-        // SAFETY: by contract.
-        unsafe { from.read_unaligned() }
-    }
-
-    /// Writes an element, whole if it is aligned.
-    ///
-    /// # Safety
-    /// The element can be written.
-    #[inline(always)]
-    unsafe fn put(self, to: *mut Self) {
-        // SAFETY: by contract.
-        unsafe { to.write_unaligned(self) }
-    }
 }
 
 /// By an instruction for 16 bytes; the compiler might move two halves.
 impl Element<u128> for u128 {
     const BY_ITSELF: bool = true;
+    const FETCH: unsafe fn(*const Self) -> Self = load_16;
+    const PUT: unsafe fn(*mut Self, Self) = store_16;
 
     #[inline(always)]
     fn widen(self) -> u128 {
@@ -64,18 +50,6 @@ impl Element<u128> for u128 {
     #[inline(always)]
     fn narrow(register: u128) -> Self {
         register
-    }
-
-    #[inline(always)]
-    unsafe fn fetch(from: *const Self) -> Self {
-        // SAFETY: by contract.
-        unsafe { load_16(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn put(self, to: *mut Self) {
-        // SAFETY: by contract.
-        unsafe { store_16(to, self) }
     }
 }
 
@@ -137,18 +111,20 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                 Located::Span(_) | Located::HalfAffine(_) => {
                     for lane in lanes(m) {
                         let from = found.element(lane, stride);
+                        let from = Checked::new(from, stride as u64, false);
                         load_lane::<M, R, COUNT>(machine, ins, lane, from);
                     }
                 }
                 Located::Each if m == FULL => {
                     for lane in 0..WARP_LANES {
-                        let from = pointers[lane] as *const u8;
+                        let from = Checked::new(pointers[lane] as *mut u8, stride as u64, false);
                         load_lane::<M, R, COUNT>(machine, ins, lane as u32, from);
                     }
                 }
                 Located::Each => {
                     for lane in lanes(m) {
-                        let from = pointers[lane as usize] as *const u8;
+                        let from = pointers[lane as usize] as *mut u8;
+                        let from = Checked::new(from, stride as u64, false);
                         load_lane::<M, R, COUNT>(machine, ins, lane, from);
                     }
                 }
@@ -159,22 +135,15 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
 }
 
 /// Loads one lane's elements.
-///
-/// # Safety
-/// `from` points to `COUNT` elements.
 #[inline(always)]
-unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     lane: u32,
-    from: *const u8,
+    from: Checked,
 ) {
     for k in 0..COUNT {
-        // SAFETY: by contract.
-        unsafe {
-            let value = M::fetch(from.cast::<M>().add(k)).widen();
-            machine.regs.set_lane::<R>(ins.d[k], lane, value);
-        }
+        machine.regs.set_lane::<R>(ins.d[k], lane, from.fetch::<R, M>(k).widen());
     }
 }
 
@@ -189,17 +158,12 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
 {
     #[inline(always)]
     fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the memory read is what was checked.
-        unsafe {
-            let bytes = (size_of::<M>() * COUNT) as u64;
-            let from = match locate_one(machine, ins, bytes, false) {
-                Ok(from) => from,
-                Err(step) => return step,
-            };
-            for k in 0..COUNT {
-                let value = M::fetch(from.cast::<M>().add(k)).widen();
-                write::<R, LANES>(machine, ins.d[k], [value; LANES]);
-            }
+        let from = match locate_one(machine, ins, (size_of::<M>() * COUNT) as u64, false) {
+            Ok(from) => from,
+            Err(step) => return step,
+        };
+        for k in 0..COUNT {
+            write::<R, LANES>(machine, ins.d[k], [from.fetch::<R, M>(k).widen(); LANES]);
         }
         Step::Next
     }
@@ -228,29 +192,30 @@ fn locate_one(
     ins: &Ins,
     bytes: u64,
     write: bool,
-) -> Result<*mut u8, Step> {
+) -> Result<Checked, Step> {
     let (m, address) = (active(machine, ins), first_address(machine, ins, ins.a[0]));
     if m == 0 {
         return Err(Step::Next);
     }
-    let space = space_of(ins);
+    let (space, aligned) = (space_of(ins), address & (bytes - 1) == 0);
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
-        let aligned = address & (bytes - 1) == 0;
-        // The site's own range, so that native code finds it there next time.
-        if aligned && machine.memory.allows_at(site(ins), address, bytes, write) {
-            return Ok(address as *mut u8);
-        }
-    } else if space == SHARED
-        && address & (bytes - 1) == 0
-        && address.saturating_add(bytes) <= machine.shared_bytes
-    {
-        return Ok(machine.shared.wrapping_add(address as usize));
     }
-    machine
-        .resolve(space, m.trailing_zeros(), address, bytes, write)
-        .map(Checked::pointer)
-        .map_err(|kind| machine.fail(m.trailing_zeros(), kind))
+    // The site's own range, so that native code finds it there next time.
+    let at = if space == GLOBAL
+        && aligned
+        && machine.memory.allows_at(site(ins), address, bytes, write)
+    {
+        address as *mut u8
+    } else if space == SHARED && aligned && address.saturating_add(bytes) <= machine.shared_bytes {
+        machine.shared.wrapping_add(address as usize)
+    } else {
+        let lane = m.trailing_zeros();
+        let found = machine.resolve(space, lane, address, bytes, write);
+        found.map_err(|kind| machine.fail(lane, kind))?.pointer()
+    };
+    // SAFETY: that was checked just now.
+    Ok(unsafe { Checked::new(at, bytes, write) })
 }
 
 struct Store<M, R, const COUNT: usize>(PhantomData<(M, R)>);
@@ -285,12 +250,14 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
                 Located::Span(_) | Located::HalfAffine(_) => {
                     for lane in lanes(m) {
                         let to = found.element(lane, stride);
+                        let to = Checked::new(to, stride as u64, true);
                         store_lane::<M, R, COUNT>(machine, ins, lane, to);
                     }
                 }
                 Located::Each => {
                     for lane in lanes(m) {
                         let to = pointers[lane as usize] as *mut u8;
+                        let to = Checked::new(to, stride as u64, true);
                         store_lane::<M, R, COUNT>(machine, ins, lane, to);
                     }
                 }
@@ -301,22 +268,15 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
 }
 
 /// Stores one lane's elements.
-///
-/// # Safety
-/// `to` points to room for `COUNT` elements.
 #[inline(always)]
-unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     lane: u32,
-    to: *mut u8,
+    to: Checked,
 ) {
     for k in 0..COUNT {
-        // SAFETY: by contract.
-        unsafe {
-            let value = M::narrow(machine.regs.lane(ins.a[1 + k], lane));
-            value.put(to.cast::<M>().add(k));
-        }
+        to.put::<R, M>(k, M::narrow(machine.regs.lane(ins.a[1 + k], lane)));
     }
 }
 
@@ -325,17 +285,12 @@ struct UniformStore<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COUNT> {
     #[inline(always)]
     fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the memory written is what was checked.
-        unsafe {
-            let bytes = (size_of::<M>() * COUNT) as u64;
-            let to = match locate_one(machine, ins, bytes, true) {
-                Ok(to) => to,
-                Err(step) => return step,
-            };
-            for k in 0..COUNT {
-                let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k])[0]);
-                value.put(to.cast::<M>().add(k));
-            }
+        let to = match locate_one(machine, ins, (size_of::<M>() * COUNT) as u64, true) {
+            Ok(to) => to,
+            Err(step) => return step,
+        };
+        for k in 0..COUNT {
+            to.put::<R, M>(k, M::narrow(read::<R, 1>(machine, ins.a[1 + k])[0]));
         }
         Step::Next
     }

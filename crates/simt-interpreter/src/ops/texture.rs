@@ -1,28 +1,16 @@
 //! Textures and surfaces. Warps read textures together where nothing can fault (`warp`);
 //! else one lane reads after the other, every texel checked as any access.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
+)]
 
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
-)]
 mod footprint;
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
-)]
 mod plan;
 mod sample;
 mod surface;
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
-)]
 mod texels;
 mod warp;
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
-)]
 mod wide;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
@@ -106,7 +94,7 @@ fn decoded(imm: i64) -> TextureOp {
 fn descriptor_address(machine: &mut HandlerContext<'_>, ins: &Ins, handle: u64) -> Option<Checked> {
     let aligned = handle.is_multiple_of(Descriptor::ALIGN);
     let bytes = Descriptor::BYTES as u64;
-    aligned.then(|| machine.device_memory_at(memory::site(ins), handle, bytes))?
+    aligned.then(|| machine.device_memory(Some(memory::site(ins)), handle, bytes, false))?
 }
 
 /// Which operands an instruction has.

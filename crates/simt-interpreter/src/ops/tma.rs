@@ -324,7 +324,7 @@ fn device_memory(
     if !address.is_multiple_of(element.bytes().into()) {
         return Err(FaultKind::MisalignedAddress { address, bytes: element.bytes() });
     }
-    let Some(found) = machine.device_memory(address, bytes, write) else {
+    let Some(found) = machine.device_memory(None, address, bytes, write) else {
         return Err(FaultKind::IllegalAddress { address, bytes: bytes as u32, write });
     };
     machine.counters.global_bytes += bytes;
@@ -403,17 +403,7 @@ mod tests {
             };
             let (Some(mode), Some(ty)) = (number("mode="), number("type=")) else { continue };
             // By mode from 40 on, as in the PTX of the cases.
-            let ops = [
-                AtomOp::Add,
-                AtomOp::Min,
-                AtomOp::Max,
-                AtomOp::Inc,
-                AtomOp::Dec,
-                AtomOp::And,
-                AtomOp::Or,
-                AtomOp::Xor,
-            ];
-            let Some(op) = mode.checked_sub(40).and_then(|i| ops.get(i)) else { continue };
+            let Some(op) = mode.checked_sub(40).and_then(|i| REDUCTIONS.get(i)) else { continue };
             // A start before the tensor is a fault of its own.
             if case.contains('-') {
                 continue;

@@ -65,6 +65,15 @@ impl Drop for Buffer {
     }
 }
 
+/// A device's worker, of the only SM that blocks run on.
+fn worker<'a>(
+    control: &'a Control,
+    memory: &'a mut MemoryView,
+    counters: &'a mut Counters,
+) -> Worker<'a> {
+    Worker { control, memory, sm: 0, other_sms: &[], sm_count: 8, counters }
+}
+
 /// Memory that kernels may touch.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -275,14 +284,7 @@ impl Device {
         let (control, mut view) = (Control::default(), MemoryView::new(self.memory.clone()));
         let mut block = kernel.clone().start(launch.clone(), launch.start_index(0));
         let mut resume = || {
-            let mut worker = Worker {
-                control: &control,
-                memory: &mut view,
-                sm: 0,
-                other_sms: &[],
-                sm_count: 8,
-                counters: &mut self.counters,
-            };
+            let mut worker = worker(&control, &mut view, &mut self.counters);
             let outcome = block.resume(&mut worker);
             assert!(matches!(outcome, Outcome::Yielded), "{outcome:?}");
             block.waits()
@@ -331,14 +333,7 @@ impl Device {
             let mut left = Vec::new();
             let newest = resident.len() - 1;
             for (at, mut block) in resident.drain(..).enumerate() {
-                let mut worker = Worker {
-                    control: &control,
-                    memory: &mut view,
-                    sm: 0,
-                    other_sms: &[],
-                    sm_count: 8,
-                    counters: &mut self.counters,
-                };
+                let mut worker = worker(&control, &mut view, &mut self.counters);
                 // The newest has no block in front of what follows it: now and then it may go on.
                 let more = if at == newest { (total - next).min(next % 4) } else { 0 };
                 let (moved, outcome) = block.resume_row(&mut worker, more);

@@ -5,6 +5,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
+use rustix::time::{ClockId, clock_gettime};
 use simt::inspect::{Stage, dump};
 use simt::launch_shape::LaunchShape;
 
@@ -27,9 +28,7 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
 
 /// Time that this thread has had a processor for: other load on the machine does not count.
 fn processor_s() -> f64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is valid for writing.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) }, 0);
+    let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 

@@ -18,21 +18,19 @@ impl CodeMemory {
     /// Copies code into memory of its own; `None` if the system gives none or forbids execution.
     pub(crate) fn new(code: &[u8]) -> Option<Self> {
         let (read, write) = (libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: a new anonymous mapping, placed by the kernel, touches nothing that exists.
-        let start = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            libc::mmap(std::ptr::null_mut(), code.len(), write, flags, -1, 0)
-        };
-        if start == libc::MAP_FAILED {
-            return None;
-        }
-        let memory = Self { start: NonNull::new(start.cast())?, bytes: code.len() };
-        // SAFETY: the mapping is new, `bytes` long and writable until the protection changes.
-        let changed = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new anonymous mapping, placed by the kernel, touches nothing that exists; it is as long
+        // as the code, and writable until its protection changes.
+        unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), code.len(), write, flags, -1, 0);
+            if start == libc::MAP_FAILED {
+                return None;
+            }
+            let memory = Self { start: NonNull::new(start.cast())?, bytes: code.len() };
             memory.start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len());
-            libc::mprotect(start, code.len(), read | libc::PROT_EXEC)
-        };
-        (changed == 0).then_some(memory)
+            let changed = libc::mprotect(start, code.len(), read | libc::PROT_EXEC);
+            (changed == 0).then_some(memory)
+        }
     }
 
     /// True if the system grants such memory: hardened ones do not.

@@ -212,8 +212,7 @@ fn is_unfinished(file: &Path) -> bool {
 }
 
 fn user() -> u32 {
-    // SAFETY: geteuid only returns a number.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// True for a directory of this user's that no other user can write to.
@@ -241,10 +240,7 @@ fn write(path: &Path, image: &Image) -> io::Result<()> {
 
 /// The longest file that the process may write: it is ended if it writes more, by SIGXFSZ.
 fn file_bytes_max() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the local is written. If the call fails, there is no limit to heed.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    limit.rlim_cur
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 fn read(mut file: &File) -> io::Result<Image> {

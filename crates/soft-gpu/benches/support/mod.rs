@@ -1,5 +1,8 @@
 //! Set-up of benches: the software GPU's functions, a context and a module.
 
+#[macro_use]
+mod call;
+
 use anyhow::{Context, Result};
 use cuda_api::*;
 use openmps_soft as _;
@@ -10,16 +13,6 @@ use std::time::Instant;
 cuda_api::linked_symbols! {
     cuInit cuDevicePrimaryCtxRetain cuCtxSetCurrent cuCtxSynchronize cuModuleLoadData
     cuModuleGetFunction cuMemAlloc_v2 cuMemsetD8_v2 cuMemcpyDtoH_v2 cuLaunchKernel
-}
-
-/// Calls a function of the table.
-macro_rules! cu {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: arguments are values, handles made by the same table, and places on the stack
-        // that live across the call.
-        unsafe { ($table.$name)($($argument),*) }
-            .with_context(|| concat!(stringify!($name), " failed"))
-    };
 }
 
 /// A module on the software GPU, and memory for its kernels' results.
@@ -34,8 +27,7 @@ pub struct Bench {
 impl Bench {
     /// Loads PTX in the device's primary context.
     pub fn new(text: &CStr, words: usize) -> Result<Self> {
-        // SAFETY: the symbols are the software GPU's, linked into this program.
-        let table = unsafe { DriverTable::resolve(symbol) };
+        let table = linked_table();
         let (mut context, mut module) = (CUcontext::NULL, CUmodule::NULL);
         let mut data = CUdeviceptr::default();
         cu!(table, cuInit(0))?;

@@ -4,16 +4,14 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
 use cuda_api::extension::{
     CodeStore, DeviceActivity, DeviceDescription, KernelUsage, PlaceManaged, TenantUsage,
     TraceRecord, USAGE_NAME_BYTES, standard,
 };
-use cuda_api::pointer::FromProgram;
 
 use super::context_waits::Waits;
-use super::{Driver, devices, driver, entry, thread};
+use super::{Driver, devices, driver, export, thread};
 use crate::device::execution::turn::TurnFile;
 use crate::device::memory::device_directory;
 use crate::device::memory::variable_place::VariablePlace;
@@ -34,19 +32,10 @@ impl Driver {
     }
 }
 
-/// Defines exported functions of the extension; arguments are taken over as in `exports!`.
+/// Defines exported functions of the extension.
 macro_rules! extension {
-    ($(fn $name:ident($($param:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the extension's names are C's")]
-        pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
-            $(
-                // SAFETY: the caller promises what the extension's documentation asks.
-                let $param = unsafe { FromProgram::believe($param) };
-            )*
-            entry(Waits::Nothing, move || $body)
-        }
-    )*
+    ($(fn $name:ident $params:tt $body:block)*) => {
+        $(export!($name $params, Waits::Nothing, $body);)*
 
     /// The functions have the types that callers take them by.
     const _: fn() = || {

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::*;
 use graph::{
     Backend, Conditions, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey,
@@ -13,7 +13,7 @@ use graph::{
 use super::context_waits::Waits;
 use super::graph_exec::GraphExec;
 use super::prepare::read_parameters;
-use super::{Driver, devices, driver, thread};
+use super::{Driver, devices, driver, export, thread};
 use crate::device::execution::grid::SmMask;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::Access;
@@ -232,17 +232,9 @@ macro_rules! export_graphs {
     };
     (@export $export:ident $name:ident [$($per_thread:literal)?]
         ($($param:ident: $ty:ty),* $(,)?)) => {
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signature")]
-        pub(crate) unsafe extern "C" fn $export($($param: $ty),*) -> CUresult {
-            $(
-                // SAFETY: the program promises what the manual asks of this argument.
-                let $param = unsafe { FromProgram::believe($param) };
-            )*
-            super::entry(Waits::Nothing, move || {
-                graph::api::$name(SoftGraphs(driver()?), $($per_thread,)? $($param),*)
-            })
-        }
+        export!($export($($param: $ty),*), Waits::Nothing, {
+            graph::api::$name(SoftGraphs(driver()?), $($per_thread,)? $($param),*)
+        });
     };
 }
 

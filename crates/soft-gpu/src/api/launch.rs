@@ -7,9 +7,10 @@ use cuda_api::*;
 use super::event::record;
 use super::function::Function;
 use super::graph::SoftGraphs;
-use super::prepare::{attributes_of, read_parameters};
+use super::prepare::read_parameters;
 use super::{Driver, driver, exports};
 use crate::error::Result;
+use graph::attributes_of;
 
 impl Driver {
     pub(super) fn launch(

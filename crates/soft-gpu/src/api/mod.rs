@@ -159,10 +159,12 @@ fn initialize() -> Result {
         return Err(Error::NO_DEVICE);
     }
     DRIVER.get_or_init(move || {
-        // SAFETY: the handler only stores to an atomic and closes a descriptor.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-        // SAFETY: the library is never unloaded, so the function is there when it is called.
-        unsafe { libc::atexit(at_exit) };
+        // SAFETY: the library is never unloaded, so the handlers are there when they are called; that of the
+        // child only stores to atomics and closes descriptors.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(after_fork_in_child));
+            libc::atexit(at_exit);
+        }
         if settings.context_waits {
             context_waits::begin();
         }
@@ -242,6 +244,22 @@ pub(crate) struct Export {
 // SAFETY: the address is that of a function, which is the same for all threads.
 unsafe impl Sync for Export {}
 
+/// Defines one exported function, whose body has the arguments as the program's word for them.
+macro_rules! export {
+    ($name:ident($($param:ident: $ty:ty),* $(,)?), $waits:expr, $body:block) => {
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "C's signature")]
+        pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> cuda_api::CUresult {
+            $(
+                // SAFETY: the program promises what the function's documentation asks of this argument.
+                let $param = unsafe { cuda_api::pointer::FromProgram::believe($param) };
+            )*
+            crate::api::entry($waits, move || $body)
+        }
+    };
+}
+use export;
+
 /// Defines exported functions. `fn name(..) | variant per_thread` also exports the variant for the
 /// per-thread default stream; in the body `per_thread` says which of the two was called.
 macro_rules! exports {
@@ -270,18 +288,12 @@ macro_rules! exports {
             const _: cuda_api::signature::$name = $name;
         )*
     };
-    (@one $name:ident, ($($flag:ident = $value:literal)?), ($($param:ident: $ty:ty),* $(,)?),
-        $body:block) => {
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signature")]
-        pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> cuda_api::CUresult {
-            $(
-                // SAFETY: the program promises what the manual asks of this argument.
-                let $param = unsafe { cuda_api::pointer::FromProgram::believe($param) };
-            )*
-            $(let $flag = $value;)?
-            let waits = const { crate::api::context_waits::Waits::of(stringify!($name)) };
-            crate::api::entry(waits, move || $body)
+    (@one $name:ident, ($($flag:ident = $value:literal)?), $params:tt, $body:block) => {
+        crate::api::export! {
+            $name $params, const { crate::api::context_waits::Waits::of(stringify!($name)) }, {
+                $(let $flag = $value;)?
+                $body
+            }
         }
     };
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use cuda_api::constants::{launch_attribute, launch_param, limit};
 use cuda_api::limits::Limits;
-use cuda_api::pointer::{FromProgram, In, Out};
+use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
 use super::children::Nesting;
@@ -21,11 +21,9 @@ use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use graph::KernelNode;
+use graph::{KernelNode, attributes_of};
 use simt::kernel::{DeviceRuntime, Dim3, Kernel, Launch};
 
-/// Attributes that one launch may have: more than there are.
-const ATTRIBUTES_MAX: u32 = 64;
 /// The last CU_CLUSTER_SCHEDULING_POLICY.
 const CLUSTER_SCHEDULING_LAST: i32 = 2;
 /// What parameters of basic types are aligned to at most, bytes.
@@ -384,18 +382,6 @@ fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u
         }
     }
     Err(Error::INVALID_VALUE)
-}
-
-/// Attributes of a launch.
-pub(super) fn attributes_of(
-    config: &CUlaunchConfig,
-) -> Result<impl Iterator<Item = Result<CUlaunchAttribute>>> {
-    if config.numAttrs > ATTRIBUTES_MAX {
-        return Err(Error::INVALID_VALUE);
-    }
-    // SAFETY: the program says that there are `numAttrs` attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    Ok(attributes.as_in().array(config.numAttrs as usize).iter())
 }
 
 fn dim([x, y, z]: [u32; 3]) -> Dim3 {

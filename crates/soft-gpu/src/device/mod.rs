@@ -26,13 +26,13 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use self::execution::account::{Account, Usage};
 use self::execution::activity::{Activity, ActivityTotals};
 use self::execution::core::{Core, CoreGuard, Desk, Slot};
-use self::execution::turn::{TurnFile, TurnState};
+use self::execution::turn::{Descriptor, TurnFile, TurnState};
 use self::memory::Memory;
 use self::settings::Settings;
 use self::slab::Slab;
@@ -49,7 +49,7 @@ pub struct Device {
     shared_dir: Option<PathBuf>,
     core: Mutex<Core>,
     /// Descriptors of the file of turns.
-    turn_fds: [AtomicI32; 2],
+    turn_fds: [Descriptor; 2],
     host_threads: Mutex<HashMap<TenantId, stream::host::HostSender>>,
     threads_started: OnceLock<()>,
     /// The program's tenant on each device.
@@ -101,8 +101,8 @@ impl Device {
             ));
         }
         let shared_dir = file.as_ref().map(|file| file.dir().to_path_buf());
-        let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
-        let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];
+        let turn_fds: [Descriptor; 2] = Default::default();
+        file.iter().for_each(|file| turn_fds[0].set(file.fd()));
         let now = clock::now_ns();
         let mut accounts = Slab::default();
         let mut account = || accounts.insert(Account::default()).expect("the first of all");
@@ -262,7 +262,7 @@ impl Device {
         self.threads_started.get_or_init(|| {
             let turn = self.lock().turn.file.as_ref().and_then(|file| file.share().ok());
             if let Some(file) = &turn {
-                self.turn_fds[1].store(file.fd(), Ordering::Relaxed);
+                self.turn_fds[1].set(file.fd());
             }
             for number in 0..self.settings.threads {
                 self.spawn(&format!("openmps-sm-{number}"), |device| device.work());
@@ -290,9 +290,7 @@ impl Device {
     pub fn close_locked_files_after_fork(&self) {
         self.memory.close_row_after_fork();
         for fd in &self.turn_fds {
-            // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any
-            // more.
-            unsafe { libc::close(fd.load(Ordering::Relaxed)) };
+            fd.close_after_fork();
         }
     }
 

@@ -247,14 +247,9 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// RAM of the machine, bytes.
-pub(super) fn physical_memory_bytes() -> u64 {
-    // SAFETY: sysconf takes a number and touches no memory of ours.
-    let (pages, size) =
-        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    match (u64::try_from(pages), u64::try_from(size)) {
-        (Ok(pages), Ok(size)) if pages > 0 && size > 0 => pages * size,
-        _ => 4 << 30,
-    }
+pub(crate) fn physical_memory_bytes() -> u64 {
+    let machine = rustix::system::sysinfo();
+    machine.totalram * u64::from(machine.mem_unit)
 }
 
 #[cfg(test)]

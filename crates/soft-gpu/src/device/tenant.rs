@@ -190,35 +190,28 @@ impl Tenant {
 /// outside of Rust.
 pub struct Word<'a> {
     _mapped: RwLockReadGuard<'a, ()>,
-    address: u64,
-    wide: bool,
+    place: Place<'a>,
+}
+
+enum Place<'a> {
+    Wide(&'a AtomicU64),
+    Narrow(&'a AtomicU32),
 }
 
 impl Word<'_> {
     /// Its value, before what happened behind its being written.
     pub fn load(&self) -> u64 {
-        // SAFETY: by the type.
-        unsafe {
-            match self.wide {
-                true => AtomicU64::from_ptr(self.address as *mut u64).load(Ordering::Acquire),
-                false => {
-                    AtomicU32::from_ptr(self.address as *mut u32).load(Ordering::Acquire).into()
-                }
-            }
+        match self.place {
+            Place::Wide(word) => word.load(Ordering::Acquire),
+            Place::Narrow(word) => word.load(Ordering::Acquire).into(),
         }
     }
 
     /// Stores a value, of which a word of 4 bytes has the lower half.
     pub fn store(&self, value: u64) {
-        // SAFETY: by the type.
-        unsafe {
-            match self.wide {
-                true => {
-                    AtomicU64::from_ptr(self.address as *mut u64).store(value, Ordering::Release)
-                }
-                false => AtomicU32::from_ptr(self.address as *mut u32)
-                    .store(value as u32, Ordering::Release),
-            }
+        match self.place {
+            Place::Wide(word) => word.store(value, Ordering::Release),
+            Place::Narrow(word) => word.store(value as u32, Ordering::Release),
         }
     }
 }
@@ -273,7 +266,14 @@ impl Space {
     pub fn try_word(&self, address: u64, bytes: u64) -> Option<Option<Word<'_>>> {
         let mapped = self.try_access()?;
         let own = address.is_multiple_of(bytes) && self.contains(address, bytes);
-        Some(own.then_some(Word { _mapped: mapped, address, wide: bytes == 8 }))
+        // SAFETY: it is the tenant's, aligned, and stays mapped as long as the word has the guard.
+        let place = own.then(|| unsafe {
+            match bytes {
+                8 => Place::Wide(AtomicU64::from_ptr(address as *mut u64)),
+                _ => Place::Narrow(AtomicU32::from_ptr(address as *mut u32)),
+            }
+        });
+        Some(place.map(|place| Word { _mapped: mapped, place }))
     }
 
     /// Waits until no thread touches memory, then runs `unmap` alone.

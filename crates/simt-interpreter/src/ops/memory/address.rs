@@ -119,13 +119,25 @@ pub(crate) struct CheckedLanes {
 }
 
 impl CheckedLanes {
+    /// # Safety
+    /// The lanes of `mask` have `bytes` behind their pointers that can be read and, if `write`, be written
+    /// until the instruction ends.
+    pub(crate) unsafe fn new(pointers: Pointers, mask: u32, bytes: u64, write: bool) -> Self {
+        Self { pointers, mask, bytes, write }
+    }
+
+    /// Lanes whose memory was checked.
+    pub(crate) fn mask(&self) -> u32 {
+        self.mask
+    }
+
     /// That of a lane; none of a lane whose was not checked.
     #[inline(always)]
     pub(crate) fn of(&self, lane: u32) -> Checked {
         if self.mask >> lane & 1 == 0 {
             return Checked::NONE;
         }
-        // SAFETY: `locate` checked it.
+        // SAFETY: `locate` checked it, or the caller of `new`.
         unsafe { Checked::new(self.pointers[lane as usize] as *mut u8, self.bytes, self.write) }
     }
 }
@@ -326,30 +338,25 @@ pub(crate) fn locate_for(target: Target) -> Locate {
     }
 }
 
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn locate_avx2(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    m: u32,
-    bytes: u64,
-    write: bool,
-    a: &[u64; WARP_LANES],
-    pointers: &mut Pointers,
-) -> Result<Located, Step> {
-    locate_any(machine, ins, m, bytes, write, a, pointers)
+macro_rules! versions {
+    ($($name:ident $features:literal)*) => {$(
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+        unsafe fn $name(
+            machine: &mut HandlerContext<'_>,
+            ins: &Ins,
+            m: u32,
+            bytes: u64,
+            write: bool,
+            a: &[u64; WARP_LANES],
+            pointers: &mut Pointers,
+        ) -> Result<Located, Step> {
+            locate_any(machine, ins, m, bytes, write, a, pointers)
+        }
+    )*};
 }
-
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
-unsafe fn locate_avx512(
-    machine: &mut HandlerContext<'_>,
-    ins: &Ins,
-    m: u32,
-    bytes: u64,
-    write: bool,
-    a: &[u64; WARP_LANES],
-    pointers: &mut Pointers,
-) -> Result<Located, Step> {
-    locate_any(machine, ins, m, bytes, write, a, pointers)
+versions! {
+    locate_avx2 "avx2"
+    locate_avx512 "avx512f,avx512bw,avx512dq,avx512vl"
 }
 
 #[inline(always)]
@@ -560,28 +567,20 @@ impl HandlerContext<'_> {
         Ok(unsafe { Checked::new(at, bytes, write || matches!(space, SHARED | LOCAL)) })
     }
 
-    /// Device memory to be read, if that is allowed, by way of what an instruction was allowed lately;
+    /// Device memory, if the access is allowed, by way of what the instruction of a site was allowed lately;
     /// nothing is said of alignment.
     #[inline(always)]
-    pub(crate) fn device_memory_at(
-        &mut self,
-        site: usize,
-        address: u64,
-        bytes: u64,
-    ) -> Option<Checked> {
-        let allowed = self.memory.allows_at(site, address, bytes, false);
-        // SAFETY: that was checked just now.
-        allowed.then(|| unsafe { Checked::new(address as *mut u8, bytes, false) })
-    }
-
-    /// Device memory, if the access is allowed; nothing is said of alignment.
     pub(crate) fn device_memory(
         &mut self,
+        site: Option<usize>,
         address: u64,
         bytes: u64,
         write: bool,
     ) -> Option<Checked> {
-        let allowed = self.memory.allows(address, bytes, write);
+        let allowed = match site {
+            Some(site) => self.memory.allows_at(site, address, bytes, write),
+            None => self.memory.allows(address, bytes, write),
+        };
         // SAFETY: that was checked just now.
         allowed.then(|| unsafe { Checked::new(address as *mut u8, bytes, write) })
     }

@@ -1,5 +1,6 @@
 //! Memory that was checked: what an access may touch, and copies from and to it.
 
+use crate::ops::memory::Element;
 use std::ops::Range;
 
 /// Memory that an access was checked for, to be read and, if that was asked, to be written.
@@ -51,18 +52,32 @@ impl Checked {
     /// Reads all of it into the start of `to`.
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [u8]) {
-        assert!(self.bytes <= to.len(), "{} bytes for {}", to.len(), self.bytes);
-        // SAFETY: the memory was checked, and `to` has room.
-        unsafe { std::ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), self.bytes) }
+        let to = &mut to[..self.bytes];
+        let to = Self { at: to.as_mut_ptr(), bytes: to.len(), writable_bytes: to.len() };
+        to.copy(self);
     }
 
     /// The `i`-th word of 8 bytes. It takes a reference as what is copied is stored and read back first, which a
     /// read of an object for each warp would wait for.
     #[inline(always)]
     pub(crate) fn word(&self, i: usize) -> u64 {
-        assert!(8 * i + 8 <= self.bytes);
+        self.fetch::<u64, u64>(i)
+    }
+
+    /// Its `i`-th element.
+    #[inline(always)]
+    pub(crate) fn fetch<R, M: Element<R>>(&self, i: usize) -> M {
+        assert!((i + 1) * size_of::<M>() <= self.bytes);
         // SAFETY: the memory was checked.
-        unsafe { self.at.cast::<u64>().add(i).read_unaligned() }
+        unsafe { M::FETCH(self.at.cast::<M>().add(i)) }
+    }
+
+    /// Writes its `i`-th element.
+    #[inline(always)]
+    pub(crate) fn put<R, M: Element<R>>(self, i: usize, element: M) {
+        assert!((i + 1) * size_of::<M>() <= self.writable_bytes);
+        // SAFETY: the memory was checked for writing.
+        unsafe { M::PUT(self.at.cast::<M>().add(i), element) }
     }
 
     /// True if these bytes are there, whole words, without a call and without a copy.
@@ -80,14 +95,8 @@ impl Checked {
     /// Writes all of it, from the start of `from`.
     #[inline(always)]
     pub(crate) fn copy_from(self, from: &[u8]) {
-        assert!(
-            self.bytes == self.writable_bytes && self.bytes <= from.len(),
-            "{} of {}",
-            from.len(),
-            self.bytes
-        );
-        // SAFETY: the memory was checked for writing, and `from` has as much.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at, self.bytes) }
+        let at = from.as_ptr().cast_mut();
+        self.copy(Self { at, bytes: from.len(), writable_bytes: 0 });
     }
 
     /// Writes all of it from other memory, which may overlap.
@@ -99,7 +108,7 @@ impl Checked {
             from.bytes,
             self.bytes
         );
-        // SAFETY: both were checked, and `from` has as much.
+        // SAFETY: both were checked or are borrowed, and `from` has as much.
         unsafe { std::ptr::copy(from.at, self.at, self.bytes) }
     }
 

@@ -144,8 +144,7 @@ impl Vectors for Ymm {
     }
 
     #[inline(always)]
-    unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
-        // SAFETY: by contract; the processor has AVX2, FMA and F16C.
-        unsafe { product::<FORMAT>(machine, o, m) }
+    fn product<const FORMAT: u8>() -> unsafe fn(&mut HandlerContext<'_>, Operands, u32) {
+        product::<FORMAT>
     }
 }

@@ -120,8 +120,7 @@ impl Vectors for Zmm {
     const TARGET: Target = Target::Avx512;
 
     #[inline(always)]
-    unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
-        // SAFETY: by contract; the processor has AVX-512.
-        unsafe { product::<FORMAT>(machine, o, m) }
+    fn product<const FORMAT: u8>() -> unsafe fn(&mut HandlerContext<'_>, Operands, u32) {
+        product::<FORMAT>
     }
 }

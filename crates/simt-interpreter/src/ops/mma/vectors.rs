@@ -20,11 +20,8 @@ pub(super) trait Vectors {
         true
     }
 
-    /// Makes D in the lanes of `m`.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32);
+    /// What makes D in the lanes of a mask, if the processor has the instructions.
+    fn product<const FORMAT: u8>() -> unsafe fn(&mut HandlerContext<'_>, Operands, u32);
 }
 
 struct Product<V, const FORMAT: u8>(PhantomData<V>);
@@ -32,14 +29,12 @@ struct Product<V, const FORMAT: u8>(PhantomData<V>);
 impl<V: Vectors, const FORMAT: u8> Body for Product<V, FORMAT> {
     #[inline(always)]
     fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        let m = match together(machine, ins) {
+            Ok(m) => m,
+            Err(step) => return step,
+        };
         // SAFETY: this handler was chosen for a processor with the instructions.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            V::product::<FORMAT>(machine, Operands::of(ins), m);
-        }
+        unsafe { V::product::<FORMAT>()(machine, Operands::of(ins), m) };
         Step::Next
     }
 }

@@ -8,15 +8,15 @@ mod inside;
 
 use super::plan::{Axis, Readable};
 use super::texels::{Inner, all};
+use super::wide::Wide;
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx512::Avx512;
-use super::wide::{Row, Wide};
 use crate::ops::map::Target;
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{has_avx2, has_avx512};
-use crate::register_file::{Operand, Registers};
+use crate::register_file::{Lane, Operand, Registers};
 pub(super) use inside::Inside;
 use inside::inside;
 use simt::kernel::WARP_LANES;
@@ -28,34 +28,39 @@ use std::ptr::NonNull;
 /// Rows that neighbours of a point lie in, at most.
 const ROWS_MAX: usize = 4;
 
-/// Room for a vector.
-pub(super) type Room<T> = MaybeUninit<Row<T>>;
+/// Room for a vector of any width.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Room(MaybeUninit<[u8; 64]>);
 
-/// Up to `N` vectors of 32 bits a lane, one behind the other. They are made for each vector of lanes, so
+/// Room for `N` vectors, which are kept one behind the other. They are made for each vector of lanes, so
 /// that what is not pushed is not written either.
 pub(super) struct Vectors<const N: usize> {
-    rows: [Room<i32>; N],
-    count: usize,
+    rows: [Room; N],
+    /// Bytes that have been written.
+    bytes: usize,
 }
 
 impl<const N: usize> Vectors<N> {
     pub(super) fn new() -> Self {
-        Self { rows: [Room::uninit(); N], count: 0 }
+        Self { rows: [Room(MaybeUninit::uninit()); N], bytes: 0 }
     }
 
     #[inline(always)]
-    pub(super) fn push<W: Wide>(&mut self, w: W, x: W::I) {
-        // SAFETY: a row has room for all lanes of a vector.
-        unsafe { w.store(self.rows[self.count].as_mut_ptr().cast(), x) };
-        self.count += 1;
+    pub(super) fn push<V: Lane>(&mut self, vector: V) {
+        assert!(self.bytes + size_of::<V>() <= size_of_val(&self.rows));
+        // SAFETY: there is room.
+        unsafe { self.rows.as_mut_ptr().byte_add(self.bytes).cast::<V>().write_unaligned(vector) };
+        self.bytes += size_of::<V>();
     }
 
-    /// The `i`-th one. All that is done by one plan has vectors of one width.
+    /// The `i`-th one, if all are of this type.
     #[inline(always)]
-    pub(super) fn get<W: Wide>(&self, w: W, i: usize) -> W::I {
-        assert!(i < self.count);
-        // SAFETY: it was pushed.
-        unsafe { w.load(self.rows[i].as_ptr().cast()) }
+    pub(super) fn get<V: Lane>(&self, i: usize) -> V {
+        let behind = i * size_of::<V>();
+        assert!(behind + size_of::<V>() <= self.bytes);
+        // SAFETY: the bytes were written, and any bytes are a vector.
+        unsafe { self.rows.as_ptr().byte_add(behind).cast::<V>().read_unaligned() }
     }
 }
 
@@ -105,24 +110,16 @@ impl<'a> Channel<'a> {
         Self(NonNull::from(lanes).cast(), PhantomData)
     }
 
-    /// Writes one lane.
-    pub(super) fn set(self, lane: u32, value: u32) {
-        // SAFETY: there is room for a warp's lanes.
-        unsafe { self.0.as_ptr().add(lane as usize % WARP_LANES).write_unaligned(value) }
-    }
-
-    /// Writes the lanes of `m` of the vector that starts at a lane. What is stored under a mask is not
-    /// there for the next load at once.
+    /// Writes the lanes of `m` of the vector that starts at a lane.
     #[inline(always)]
     fn put<W: Wide>(self, w: W, first: usize, m: u32, x: W::I) {
         debug_assert!(first + W::LANES <= WARP_LANES);
         // SAFETY: there is room for a warp's lanes, and vectors start at multiples of their lanes.
         unsafe {
-            let to = self.0.as_ptr().add(first % WARP_LANES);
-            match m == (1 << W::LANES) - 1 {
-                true => w.store(to.cast(), x),
-                false => w.store_some(to, w.mask(m), x),
-            }
+            let to = self.0.as_ptr().add(first % WARP_LANES).cast::<W::I>();
+            let some = m != (1 << W::LANES) - 1;
+            let all = if some { w.pick(w.mask(m), x, to.read_unaligned()) } else { x };
+            to.write_unaligned(all);
         }
     }
 }
@@ -365,7 +362,7 @@ fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
             index = w.add(index, step);
             axis += 1;
         }
-        footprint.x.push(w, index);
+        footprint.x.push(index);
         if plan.bordered {
             footprint.inside_x[0] = w.bits(inside);
         }
@@ -411,11 +408,11 @@ fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
         }
         let mut x = 0;
         while x < 2 {
-            footprint.x.push(w, ends[x][0].0);
+            footprint.x.push(ends[x][0].0);
             if plan.bordered {
                 footprint.inside_x[x] = w.bits(ends[x][0].1);
             }
-            footprint.x_weight.push(w, w.as_int(share(0, x)));
+            footprint.x_weight.push(w.as_int(share(0, x)));
             x += 1;
         }
         let mut r = 0;
@@ -433,11 +430,11 @@ fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
                 inside = w.both(inside, end.1);
                 part = w.mul_f(part, share(2, r >> 1));
             }
-            footprint.row.push(w, row);
+            footprint.row.push(row);
             if plan.bordered {
                 footprint.inside_row[r] = w.bits(inside);
             }
-            footprint.row_weight.push(w, w.as_int(part));
+            footprint.row_weight.push(w.as_int(part));
             r += 1;
         }
         match WAY {
@@ -456,7 +453,7 @@ const FACES: i32 = 6;
 fn gathered<W: Wide>(w: W, plan: Readable<'_>, footprint: &Footprint, to: To<'_>, m: u32) {
     for (i, (x, r)) in [(0, 1), (1, 1), (1, 0), (0, 0)].into_iter().enumerate() {
         let mut one = Footprint::new();
-        one.x.push(w, w.add(footprint.x.get(w, x), footprint.row.get(w, r)));
+        one.x.push(w.add(footprint.x.get(x), footprint.row.get(r)));
         one.inside_x[0] = footprint.inside_x[x] & footprint.inside_row[r];
         let mut picked = [0; WARP_LANES];
         let mut channels = [None; 4];
@@ -482,7 +479,7 @@ macro_rules! compiled {
                 lanes: Lanes,
                 texels: Inner,
             ) -> bool {
-                inside::<$wide, DIMS, CUBE>(vectors(), plan, request, lanes, texels)
+                inside::<$wide, DIMS, CUBE>(<$wide>::new(), plan, request, lanes, texels)
             }
 
             #[inline(never)]
@@ -492,14 +489,7 @@ macro_rules! compiled {
                 request: &Request<'_>,
                 lanes: Lanes,
             ) -> u32 {
-                anywhere::<$wide, DIMS, WAY, CUBE>(vectors(), plan, request, lanes)
-            }
-
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn vectors() -> $wide {
-                // SAFETY: what has these features runs where they are.
-                unsafe { <$wide>::new() }
+                anywhere::<$wide, DIMS, WAY, CUBE>(<$wide>::new(), plan, request, lanes)
             }
 
             #[target_feature(enable = $features)]
@@ -579,5 +569,18 @@ pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run
         #[cfg(target_arch = "x86_64")]
         Target::Avx2 if has_avx2() => for_avx2::pick(dims, way, cube),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic = "assertion failed"]
+    fn no_vector_reaches_beyond_what_was_pushed() {
+        let mut vectors = Vectors::<1>::new();
+        vectors.push([1i32; 8]);
+        vectors.get::<[i32; 16]>(0);
     }
 }

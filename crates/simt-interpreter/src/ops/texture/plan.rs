@@ -142,12 +142,13 @@ impl Plan {
         // Where rows are not whole words, a row's texels are elsewhere in them than those above.
         let in_words = texel_bytes >= 4 || row_bytes.iter().all(|bytes| bytes.is_multiple_of(4));
         let wide = (0..usize::from(op.dims)).all(|axis| sizes[axis] >= 2);
-        let inner = texels::pick_inner(target, d.texel, d.channels, op.floats && d.scaled);
+        let scaled = op.floats && d.scaled;
+        let (texels, inner) = texels::pick(target, d.texel, d.channels, scaled, blends)?;
         Some(Self {
-            inner: inner.filter(|_| blends && in_words && wide),
+            inner: inner.filter(|_| in_words && wide),
             row_bytes,
             run: footprint::pick(target, op.dims, way, op.cube)?,
-            texels: texels::pick(target, d.texel, d.channels, op.floats && d.scaled, blends)?,
+            texels,
             base: d.base.wrapping_sub(skipped) as *const u8,
             skipped: skipped as i32,
             words: (bytes / 4).min(TEXELS_MAX) as i32,

@@ -5,7 +5,7 @@ use super::{descriptor, descriptor_address, handle, operand};
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half::narrow16;
 use crate::ops::map::{Body, Lane, Rare, Target, active, each, read, versions, write_pred_at};
-use crate::ops::memory::{self, Checked, lanes};
+use crate::ops::memory::{self, Checked, CheckedLanes, Element, lanes};
 use simt::ir::op::{Outside, Space, SurfaceOp};
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::runtime::texture::{Descriptor, Texel};
@@ -112,9 +112,8 @@ impl SurfaceAccess {
 
 /// Where the lanes of an access are, all of which may be made.
 struct Places {
-    at: [u64; WARP_LANES],
-    /// Lanes that have something to access.
-    touched: u32,
+    /// Of lanes that have something to access.
+    memory: CheckedLanes,
     surface: Descriptor,
 }
 
@@ -186,7 +185,10 @@ impl SurfaceAccess {
             return None;
         }
         let touched = if self.outside == CLAMP { m } else { touched };
-        Some(Places { at: each(|i| d.base + u64::from(offsets[i])), touched, surface: d })
+        let at = each(|i| d.base + u64::from(offsets[i]));
+        // SAFETY: all of the surface may be accessed, and these lanes' coordinates are inside.
+        let memory = unsafe { CheckedLanes::new(at, touched, total, write) };
+        Some(Places { memory, surface: d })
     }
 
     /// Texels, rows and slices that its coordinates can name.
@@ -199,7 +201,7 @@ impl SurfaceAccess {
 
 /// Loads `COUNT` elements a lane.
 #[inline(always)]
-fn load_all<M: Lane, R: Lane + From<M>>(
+fn load_all<R: Lane, M: Element<R>>(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (places, m): (&Places, u32),
@@ -208,12 +210,11 @@ fn load_all<M: Lane, R: Lane + From<M>>(
 ) {
     for k in 0..count {
         for lane in lanes(m) {
-            let value = match places.touched >> lane & 1 {
-                // SAFETY: all elements of lanes that touch the surface were checked.
-                1 => unsafe { (places.at[lane as usize] as *const M).add(k).read_unaligned() },
+            let value = match places.memory.mask() >> lane & 1 {
+                1 => places.memory.of(lane).fetch(k),
                 _ => zero,
             };
-            machine.regs.set_lane(ins.d[k], lane, R::from(value));
+            machine.regs.set_lane(ins.d[k], lane, value.widen());
         }
     }
 }
@@ -240,7 +241,7 @@ impl Body for SurfaceLoad {
         if let Some(places) = access.locate_all(machine, ins, m, false) {
             let all = (&places, m);
             match (bytes, width) {
-                (1, 2) => load_all::<u8, u16>(machine, ins, all, count, 0),
+                (1, 2) => load_all::<u16, u8>(machine, ins, all, count, 0),
                 (2, 2) => load_all::<u16, u16>(machine, ins, all, count, 0),
                 (4, 4) => load_all::<u32, u32>(machine, ins, all, count, 0),
                 (8, 8) => load_all::<u64, u64>(machine, ins, all, count, 0),
@@ -336,29 +337,25 @@ impl SurfaceAccess {
     #[inline(always)]
     fn store_all(self, machine: &HandlerContext<'_>, ins: &Ins, places: &Places) {
         let texel = places.surface.texel;
-        let (mut bytes, mut behind) = (self.bytes, 0);
+        let (mut bytes, mut element) = (self.bytes, 0);
         if let Some(channel) = self.channel {
             if channel >= usize::from(places.surface.channels) {
                 return;
             }
-            bytes = texel.bytes() as usize;
-            behind = channel * bytes;
+            (bytes, element) = (texel.bytes() as usize, channel);
         }
-        for lane in lanes(places.touched) {
+        for lane in lanes(places.memory.mask()) {
             let value = self.value(machine, ins, lane);
             let value = match self.channel {
                 Some(_) => u64::from(converted(texel, value as u32)),
                 None => value,
             };
-            // SAFETY: the elements of lanes that touch the surface were checked.
-            unsafe {
-                let to = (places.at[lane as usize] as *mut u8).add(behind);
-                match bytes {
-                    1 => to.write(value as u8),
-                    2 => to.cast::<u16>().write_unaligned(value as u16),
-                    4 => to.cast::<u32>().write_unaligned(value as u32),
-                    _ => to.cast::<u64>().write_unaligned(value),
-                }
+            let to = places.memory.of(lane);
+            match bytes {
+                1 => to.put::<u64, _>(element, value as u8),
+                2 => to.put::<u64, _>(element, value as u16),
+                4 => to.put::<u64, _>(element, value as u32),
+                _ => to.put(element, value),
             }
         }
     }

@@ -19,18 +19,29 @@ use super::wide::avx512::Avx512;
 use crate::ops::map::{Lane, Target};
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{has_avx2, has_avx512};
-pub(super) use inner::Inner;
 use inner::blended_inner;
 use simt::runtime::texture::{LINEAR_OF_SRGB, Texel};
 
 /// What makes channels of a footprint, whose indices name texels of the plan, and writes those of the lanes
 /// in the mask.
-#[derive(Clone, Copy)]
-pub(super) struct Texels(unsafe fn(Readable<'_>, &Footprint, To<'_>, u32));
+pub(super) struct Compiled<F, R>(unsafe fn(Readable<'_>, &F, To<'_>, u32) -> R);
 
-impl Texels {
+pub(super) type Texels = Compiled<Footprint, ()>;
+
+/// Of texels that are all inside. False, and nothing was written, if a weight of nothing may have made NaN of
+/// what lies there.
+pub(super) type Inner = Compiled<Inside, bool>;
+
+impl<F, R> Clone for Compiled<F, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<F, R> Copy for Compiled<F, R> {}
+
+impl<F, R> Compiled<F, R> {
     #[inline(always)]
-    pub(super) fn make(self, plan: Readable<'_>, footprint: &Footprint, to: To<'_>, m: u32) {
+    pub(super) fn make(self, plan: Readable<'_>, footprint: &F, to: To<'_>, m: u32) -> R {
         // SAFETY: the processor has what the function was compiled for, or there were no such value.
         unsafe { (self.0)(plan, footprint, to, m) }
     }
@@ -161,23 +172,21 @@ impl Texture {
 
     /// A vector of words from a word on.
     #[inline(always)]
-    fn window<W: Wide>(self, w: W, start: i32) -> W::I {
-        let from = self.base.wrapping_add(4 * start as usize);
-        // SAFETY: `start` left room for as many words.
-        unsafe { w.load(from.cast()) }
+    fn window<W: Wide>(self, start: i32) -> W::I {
+        self.element::<W::I, 4>(start)
     }
 
     /// The window of two vectors that starts at a word.
     #[inline(always)]
-    fn windows<W: Wide>(self, w: W, start: i32) -> [W::I; 2] {
-        [self.window(w, start), self.window(w, start.wrapping_add(W::LANES as i32))]
+    fn windows<W: Wide>(self, start: i32) -> [W::I; 2] {
+        [self.window::<W>(start), self.window::<W>(start.wrapping_add(W::LANES as i32))]
     }
 
     /// What a lane's index names, `SCALE` bytes an index.
     #[inline(always)]
     fn element<T: Lane, const SCALE: usize>(self, index: i32) -> T {
         let from = self.base.wrapping_offset(index as isize * SCALE as isize);
-        // SAFETY: the indices name texels.
+        // SAFETY: the indices name texels, or a window's first word.
         unsafe { from.cast::<T>().read_unaligned() }
     }
 
@@ -231,7 +240,7 @@ fn fetch<W: Wide, const BYTES: usize>(w: W, plan: Readable<'_>, index: W::I) -> 
     if let Some(start) = start(w, plan.words, words, 2) {
         let numbers = w.sub(words, w.int(start));
         if in_window(w, numbers, 2) {
-            let word = w.choose(texture.windows(w, start), numbers);
+            let word = w.choose(texture.windows::<W>(start), numbers);
             return [shifted::<W, BYTES>(w, word, by), zero, zero, zero];
         }
     }
@@ -259,7 +268,7 @@ fn fetch_pair<W: Wide, const BYTES: usize>(
         let numbers = [w.sub(near, w.int(start)), w.sub(far, w.int(start))];
         // The window's size is a power of two.
         if in_window(w, w.or(numbers[0], numbers[1]), 2) {
-            let words = texture.windows(w, start);
+            let words = texture.windows::<W>(start);
             let near = shifted::<W, BYTES>(w, w.choose(words, numbers[0]), near_by);
             let far = shifted::<W, BYTES>(w, w.choose(words, numbers[1]), far_by);
             return [[near, zero, zero, zero], [far, zero, zero, zero]];
@@ -291,7 +300,7 @@ fn nearest<W: Wide, const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
     to: To<'_>,
     m: u32,
 ) {
-    let index = footprint.x.get(w, 0);
+    let index = footprint.x.get(0);
     let words = fetch::<W, BYTES>(w, plan, index);
     let mut inside = w.mask(u32::MAX);
     if plan.bordered {
@@ -334,19 +343,19 @@ fn blended<
     let summed = if BORDER { 4 } else { CHANNELS };
     // Whole numbers, scaled, are numbers.
     let numbers = KIND & kind::SCALED != 0 && !BORDER;
-    let near = footprint.x.get(w, 0);
-    let far = footprint.x.get(w, 1);
+    let near = footprint.x.get(0);
+    let far = footprint.x.get(1);
     let mut sum = [w.float(0.0); 4];
     let mut r = 0;
     while r < plan.rows {
-        let row_weight = w.as_float(footprint.row_weight.get(w, r));
+        let row_weight = w.as_float(footprint.row_weight.get(r));
         if w.bits(w.is_not_zero(row_weight)) != 0 {
-            let row = footprint.row.get(w, r);
+            let row = footprint.row.get(r);
             let index = [w.add(near, row), w.add(far, row)];
             let pair = fetch_pair::<W, BYTES>(w, plan, index, footprint.adjacent);
             let mut x = 0;
             while x < 2 {
-                let weight = w.as_float(footprint.x_weight.get(w, x));
+                let weight = w.as_float(footprint.x_weight.get(x));
                 let weight = w.mul_f(weight, row_weight);
                 let used = w.is_not_zero(weight);
                 let mut inside = w.mask(u32::MAX);
@@ -410,7 +419,7 @@ macro_rules! compiled {
                 to: To<'_>,
                 m: u32,
             ) {
-                nearest::<$wide, KIND, CHANNELS, BYTES>(vectors(), plan, footprint, to, m)
+                nearest::<$wide, KIND, CHANNELS, BYTES>(<$wide>::new(), plan, footprint, to, m)
             }
 
             #[target_feature(enable = $features)]
@@ -422,7 +431,7 @@ macro_rules! compiled {
             ) {
                 if footprint.inside {
                     blended::<$wide, KIND, CHANNELS, BYTES, false>(
-                        vectors(),
+                        <$wide>::new(),
                         plan,
                         footprint,
                         to,
@@ -430,7 +439,7 @@ macro_rules! compiled {
                     );
                 } else {
                     blended::<$wide, KIND, CHANNELS, BYTES, true>(
-                        vectors(),
+                        <$wide>::new(),
                         plan,
                         footprint,
                         to,
@@ -446,20 +455,19 @@ macro_rules! compiled {
                 to: To<'_>,
                 m: u32,
             ) -> bool {
-                blended_inner::<$wide, KIND, CHANNELS, BYTES>(vectors(), plan, footprint, to, m)
-            }
-
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn vectors() -> $wide {
-                // SAFETY: what has these features runs where they are.
-                unsafe { <$wide>::new() }
+                blended_inner::<$wide, KIND, CHANNELS, BYTES>(
+                    <$wide>::new(),
+                    plan,
+                    footprint,
+                    to,
+                    m,
+                )
             }
 
             macro_rules! by_channels {
-                ($made:ident, $function:ident, $kind:expr, $channels:expr) => {{
+                ($function:ident, $kind:expr, $channels:expr) => {{
                     const BYTES: usize = bytes_of($kind);
-                    $made(match $channels {
+                    Compiled(match $channels {
                         1 => $function::<{ $kind }, 1, BYTES>,
                         2 => $function::<{ $kind }, 2, { 2 * BYTES }>,
                         _ => $function::<{ $kind }, 4, { 4 * BYTES }>,
@@ -473,39 +481,41 @@ macro_rules! compiled {
             const SS16: u8 = kind::S16 | kind::SCALED;
             const SRGB: u8 = kind::SRGB | kind::SCALED;
 
-            pub(super) fn pick_inner(kind: u8, channels: u8) -> Option<Inner> {
-                Some(match kind {
-                    SRGB => by_channels!(Inner, inner, SRGB, channels),
-                    SU8 => by_channels!(Inner, inner, SU8, channels),
-                    SS8 => by_channels!(Inner, inner, SS8, channels),
-                    SU16 => by_channels!(Inner, inner, SU16, channels),
-                    SS16 => by_channels!(Inner, inner, SS16, channels),
-                    kind::WORD => by_channels!(Inner, inner, kind::WORD, channels),
-                    kind::HALF => by_channels!(Inner, inner, kind::HALF, channels),
-                    _ => return None,
-                })
-            }
-
-            pub(super) fn pick(kind: u8, channels: u8, blends: bool) -> Option<Texels> {
+            pub(super) fn pick(
+                kind: u8,
+                channels: u8,
+                blends: bool,
+            ) -> Option<(Texels, Option<Inner>)> {
+                macro_rules! made {
+                    (one $kind:expr) => {
+                        (by_channels!(one, $kind, channels), None)
+                    };
+                    (several $kind:expr) => {
+                        (
+                            by_channels!(several, $kind, channels),
+                            Some(by_channels!(inner, $kind, channels)),
+                        )
+                    };
+                }
                 Some(match (blends, kind) {
-                    (false, kind::U8) => by_channels!(Texels, one, kind::U8, channels),
-                    (false, kind::S8) => by_channels!(Texels, one, kind::S8, channels),
-                    (false, kind::U16) => by_channels!(Texels, one, kind::U16, channels),
-                    (false, kind::S16) => by_channels!(Texels, one, kind::S16, channels),
-                    (false, kind::WORD) => by_channels!(Texels, one, kind::WORD, channels),
-                    (false, kind::HALF) => by_channels!(Texels, one, kind::HALF, channels),
-                    (false, SU8) => by_channels!(Texels, one, SU8, channels),
-                    (false, SS8) => by_channels!(Texels, one, SS8, channels),
-                    (false, SU16) => by_channels!(Texels, one, SU16, channels),
-                    (false, SS16) => by_channels!(Texels, one, SS16, channels),
-                    (false, SRGB) => by_channels!(Texels, one, SRGB, channels),
-                    (true, SRGB) => by_channels!(Texels, several, SRGB, channels),
-                    (true, SU8) => by_channels!(Texels, several, SU8, channels),
-                    (true, SS8) => by_channels!(Texels, several, SS8, channels),
-                    (true, SU16) => by_channels!(Texels, several, SU16, channels),
-                    (true, SS16) => by_channels!(Texels, several, SS16, channels),
-                    (true, kind::WORD) => by_channels!(Texels, several, kind::WORD, channels),
-                    (true, kind::HALF) => by_channels!(Texels, several, kind::HALF, channels),
+                    (false, kind::U8) => made!(one kind::U8),
+                    (false, kind::S8) => made!(one kind::S8),
+                    (false, kind::U16) => made!(one kind::U16),
+                    (false, kind::S16) => made!(one kind::S16),
+                    (false, kind::WORD) => made!(one kind::WORD),
+                    (false, kind::HALF) => made!(one kind::HALF),
+                    (false, SU8) => made!(one SU8),
+                    (false, SS8) => made!(one SS8),
+                    (false, SU16) => made!(one SU16),
+                    (false, SS16) => made!(one SS16),
+                    (false, SRGB) => made!(one SRGB),
+                    (true, SRGB) => made!(several SRGB),
+                    (true, SU8) => made!(several SU8),
+                    (true, SS8) => made!(several SS8),
+                    (true, SU16) => made!(several SU16),
+                    (true, SS16) => made!(several SS16),
+                    (true, kind::WORD) => made!(several kind::WORD),
+                    (true, kind::HALF) => made!(several kind::HALF),
                     _ => return None,
                 })
             }
@@ -536,37 +546,20 @@ fn kind_of(texel: Texel, scaled: bool) -> u8 {
 }
 
 /// What reads texels of a format, `None` without vectors: as they are, or scaled to numbers up
-/// to 1; one of them, or several blended.
+/// to 1; one of them, or several blended. Of several that are all inside, what reads these.
 pub(super) fn pick(
     target: Target,
     texel: Texel,
     channels: u8,
     scaled: bool,
     blends: bool,
-) -> Option<Texels> {
+) -> Option<(Texels, Option<Inner>)> {
     let kind = kind_of(texel, scaled);
     match target {
         #[cfg(target_arch = "x86_64")]
         Target::Avx512 if has_avx512() => for_avx512::pick(kind, channels, blends),
         #[cfg(target_arch = "x86_64")]
         Target::Avx2 if has_avx2() => for_avx2::pick(kind, channels, blends),
-        _ => None,
-    }
-}
-
-/// As [`pick`], of several that are blended and all inside; `None` also for what is not blended.
-pub(super) fn pick_inner(
-    target: Target,
-    texel: Texel,
-    channels: u8,
-    scaled: bool,
-) -> Option<Inner> {
-    let kind = kind_of(texel, scaled);
-    match target {
-        #[cfg(target_arch = "x86_64")]
-        Target::Avx512 if has_avx512() => for_avx512::pick_inner(kind, channels),
-        #[cfg(target_arch = "x86_64")]
-        Target::Avx2 if has_avx2() => for_avx2::pick_inner(kind, channels),
         _ => None,
     }
 }

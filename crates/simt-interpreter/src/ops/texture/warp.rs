@@ -140,10 +140,12 @@ fn with_levels(
     for lane in lanes(request.mask & !wild) {
         let i = lane as usize;
         for (channel, to) in request.to.iter().enumerate() {
-            let Some(to) = to else { continue };
+            if to.is_none() {
+                continue;
+            }
             let [first, second] = [&results[0], &results[1]].map(|r| r[channel][i]);
             let value = sample::between(weights[i], first, second);
-            to.set(lane, value);
+            machine.regs.set_lane(ins.d[channel], lane, value);
         }
     }
     Some(wild)

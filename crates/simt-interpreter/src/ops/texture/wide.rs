@@ -6,6 +6,19 @@
 
 use crate::register_file::Lane;
 
+/// Defines methods that are made of intrinsics.
+#[cfg(target_arch = "x86_64")]
+macro_rules! direct {
+    ($($name:ident$(<$n:ident>)?($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
+        fn $name$(<const $n: u32>)?(self, $($arg: $ty),*) -> $result {
+            // SAFETY: the processor has the features, as this value says.
+            unsafe { $made }
+        }
+    )*};
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -14,15 +27,7 @@ pub(super) mod avx512;
 /// Most lanes of a vector.
 pub(super) const LANES_MAX: usize = 16;
 
-/// Numbers of as many lanes as there may be, as vectors are kept in memory.
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-pub(super) struct Row<T>(pub(super) [T; LANES_MAX]);
-
 /// Vectors of [`Self::LANES`] lanes of 32 bits.
-///
-/// # Safety
-/// Pointers are good for as many lanes as are read or written through them.
 pub(super) trait Wide: Copy {
     const LANES: usize;
     /// Integers, or any bits.
@@ -32,25 +37,9 @@ pub(super) trait Wide: Copy {
     type Four: Lane;
     type M: Copy;
 
-    /// # Safety
-    /// The processor has the features that the implementation names.
-    unsafe fn new() -> Self;
-
     fn int(self, x: i32) -> Self::I;
-    #[inline(always)]
-    unsafe fn load(self, from: *const i32) -> Self::I {
-        // SAFETY: by contract; any bits are lanes.
-        unsafe { from.cast::<Self::I>().read_unaligned() }
-    }
     /// The first lane and the last one.
     fn ends(self, x: Self::I) -> (i32, i32);
-    #[inline(always)]
-    unsafe fn store(self, to: *mut i32, x: Self::I) {
-        // SAFETY: by contract.
-        unsafe { to.cast::<Self::I>().write_unaligned(x) }
-    }
-    /// Stores the lanes of `m` only.
-    unsafe fn store_some(self, to: *mut u32, m: Self::M, x: Self::I);
     fn add(self, a: Self::I, b: Self::I) -> Self::I;
     fn sub(self, a: Self::I, b: Self::I) -> Self::I;
     fn mul(self, a: Self::I, b: Self::I) -> Self::I;

@@ -3,6 +3,7 @@
 
 use super::super::graph::*;
 use super::*;
+use crate::testing::word64;
 use cuda_api::constants::{
     capture, graph_instantiate, graph_memory, graph_node, graph_update, launch_attribute,
 };
@@ -286,8 +287,8 @@ fn nodes_made_by_hand_do_what_their_parameters_say() {
     let mut shown = params;
     cu!(cuGraphKernelNodeGetParams_v2(made.nodes[2], &mut shown)).unwrap();
     assert_eq!((shown.v1.func, shown.v1.blockDimX), (made.note, 32));
-    // SAFETY: the node has two parameters of eight bytes.
-    assert_eq!(unsafe { (*shown.v1.kernelParams.add(1)).cast::<u64>().read() }, 7);
+    let second = word64(shown.v1.kernelParams as u64 + 8).load(Ordering::Relaxed);
+    assert_eq!(word64(second).load(Ordering::Relaxed), 7);
     assert_eq!(
         cu!(cuGraphExecKernelNodeSetParams_v2(exec, made.nodes[0], &params)),
         Err(Error::INVALID_VALUE)
@@ -604,8 +605,8 @@ fn dependencies_of_a_capture_can_be_looked_at_and_changed() {
         .unwrap();
     assert_eq!((status, count), (capture::STATUS_ACTIVE, 1));
     assert!(id != 0);
-    // SAFETY: the list has `count` nodes until the stream's next call.
-    assert_eq!(unsafe { list.read() }, nodes(graph)[0]);
+    let first = word64(list as u64).load(Ordering::Relaxed);
+    assert_eq!(first, nodes(graph)[0].0 as u64);
     // A node of the program's own goes between.
     let mut empty = CUgraphNode::NULL;
     cu!(cuGraphAddEmptyNode(&mut empty, graph, list, 1)).unwrap();

@@ -2,6 +2,8 @@
 
 use super::super::managed::*;
 use super::*;
+use crate::device::settings::physical_memory_bytes;
+use crate::testing::word64;
 use cuda_api::constants::limit;
 
 #[test]
@@ -64,10 +66,7 @@ fn managed_and_pinned_memory_are_the_machines() {
     cu!(cuMemFree_v2(allocate(64 << 20))).unwrap();
     cu!(cuMemFree_v2(managed)).unwrap();
     // No more than the machine has, though no page of it is touched.
-    // SAFETY: both only ask.
-    let machine =
-        unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) };
-    let twice = 2 * machine as usize;
+    let twice = 2 * physical_memory_bytes() as usize;
     let (mut pinned, none) = (null_mut(), Err(Error::OUT_OF_MEMORY));
     assert_eq!(cu!(cuMemHostAlloc(&mut pinned, twice, 0)), none);
     assert_eq!(cu!(cuMemAllocHost_v2(&mut pinned, twice)), none);
@@ -82,8 +81,7 @@ fn pinned_and_registered_memory_is_the_devices_too() {
     let store = store();
     launch(store, 10, CUstream::NULL, &mut [pinned as u64, 3]).unwrap();
     cu!(cuCtxSynchronize()).unwrap();
-    // SAFETY: the kernel has ended and the memory lives.
-    assert_eq!(unsafe { *pinned.cast::<u64>().add(9) }, 12);
+    assert_eq!(word64(pinned as u64 + 8 * 9).load(Ordering::Relaxed), 12);
 
     let mut own = vec![0u64; 1024];
     let at = own.as_mut_ptr().cast::<c_void>();
@@ -184,8 +182,6 @@ fn physical_memory_goes_from_hand_to_hand_as_a_descriptor() {
     assert_eq!(read(base, 1), [41]);
     cu!(cuMemUnmap(base, chunk)).unwrap();
     cu!(cuMemAddressFree(base, chunk)).unwrap();
-    // SAFETY: the descriptor is ours since the export.
-    unsafe { libc::close(fd) };
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Processes: this test program once more, which ends in the middle of its work, is killed or forks.
 
 use super::*;
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 /// Runs a test of this program alone in a process of its own, and gives how it ended.
 fn alone(test: &str) -> std::process::Output {
@@ -118,8 +119,6 @@ fn child_forks() {
         // SAFETY: ends the child without running anything of the parent's.
         unsafe { libc::_exit(if right { 0 } else { 1 }) };
     }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` lives across the call.
-    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
-    assert_eq!((waited, status), (child, 0));
+    let waited = waitpid(Pid::from_raw(child), WaitOptions::empty()).unwrap();
+    assert_eq!(waited.unwrap().1.exit_status(), Some(0));
 }

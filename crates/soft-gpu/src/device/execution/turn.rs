@@ -15,6 +15,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::Thread;
 
 use crate::device::clock::now_ns;
@@ -243,15 +245,10 @@ pub(in crate::device) fn lock_range(
     start: i64,
     bytes: i64,
 ) -> io::Result<()> {
-    let lock = flock(kind, start, bytes);
     loop {
-        // SAFETY: `lock` is a valid flock that lives across the call.
-        if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match fcntl(file, command, &mut flock(kind, start, bytes)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }
@@ -259,9 +256,17 @@ pub(in crate::device) fn lock_range(
 /// True if another open file has a lock on this byte of a file.
 pub(in crate::device) fn is_locked(file: &File, byte: u64) -> bool {
     let mut lock = flock(libc::F_WRLCK, byte as i64, 1);
-    // SAFETY: `lock` is a valid flock that lives across the call.
-    let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-    rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+    let asked = fcntl(file, libc::F_OFD_GETLK, &mut lock);
+    asked.is_ok() && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+/// A command for locks.
+fn fcntl(file: &File, command: i32, lock: &mut libc::flock) -> io::Result<()> {
+    // SAFETY: the commands take a flock, which lives across the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, lock) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn flock(kind: i32, start: i64, bytes: i64) -> libc::flock {
@@ -271,6 +276,29 @@ fn flock(kind: i32, start: i64, bytes: i64) -> libc::flock {
         l_start: start,
         l_len: bytes,
         l_pid: 0,
+    }
+}
+
+/// A descriptor of a locked file that can be read without a lock; -1 for none.
+#[derive(Clone)]
+pub(in crate::device) struct Descriptor(Arc<AtomicI32>);
+
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI32::new(-1)))
+    }
+}
+
+impl Descriptor {
+    pub(in crate::device) fn set(&self, fd: i32) {
+        self.0.store(fd, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork: closes its copy, which would keep the file's locks for the parent
+    /// beyond the parent's end.
+    pub(in crate::device) fn close_after_fork(&self) {
+        // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any more.
+        unsafe { libc::close(self.0.load(Ordering::Relaxed)) };
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pages: address space and memory from the operating system.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::device::limits::CHUNK_BYTES;
 use simt::runtime::init_tracking::{PATTERN_BYTES, pattern};
@@ -28,10 +29,13 @@ impl Protection {
 /// Reserves `bytes` of address space without memory at a multiple of `align` (a power of two, at
 /// least a page): at `wanted` if it is not 0 and free there, else anywhere.
 pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
+    map_aligned(wanted, bytes, align, Protection::None)
+}
+
+fn map_aligned(wanted: u64, bytes: u64, align: u64, protection: Protection) -> io::Result<u64> {
     if wanted != 0
         && wanted.is_multiple_of(align)
-        && let Ok(address) =
-            map_new(wanted, bytes, PRIVATE | libc::MAP_FIXED_NOREPLACE, Protection::None)
+        && let Ok(address) = map_new(wanted, bytes, PRIVATE | libc::MAP_FIXED_NOREPLACE, protection)
     {
         if address == wanted {
             return Ok(address);
@@ -40,7 +44,7 @@ pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
         release(address, bytes);
     }
     let room = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
-    let start = map_new(0, room, PRIVATE, Protection::None)?;
+    let start = map_new(0, room, PRIVATE, protection)?;
     let address = start.next_multiple_of(align);
     release(start, address - start);
     release(address + bytes, start + room - address - bytes);
@@ -61,19 +65,10 @@ pub unsafe fn fill_with_pattern(start: u64, bytes: u64) {
 
 /// Maps zeroed memory of this process alone, in whole chunks at a multiple of a chunk.
 pub fn map_private(bytes: u64, inherit: bool) -> io::Result<u64> {
-    let address = reserve(0, bytes, CHUNK_BYTES)?;
-    let (at, size) = (address as *mut libc::c_void, bytes as usize);
-    // SAFETY: the range was reserved above and has no other owner.
-    unsafe {
-        if libc::mprotect(at, size, Protection::ReadWrite.bits()) != 0 {
-            let error = io::Error::last_os_error();
-            release(address, bytes);
-            return Err(error);
-        }
-        // Advice only: huge pages make kernels' accesses cheaper, and a child of fork must not
-        // pay for device memory that it cannot use.
-        libc::madvise(at, size, libc::MADV_HUGEPAGE);
-    }
+    let address = map_aligned(0, bytes, CHUNK_BYTES, Protection::ReadWrite)?;
+    // Huge pages make kernels' accesses cheaper, and a child of fork must not pay for device memory that it
+    // cannot use.
+    advise(address, bytes, libc::MADV_HUGEPAGE);
     if !inherit {
         keep_from_children(address, bytes);
     }
@@ -82,8 +77,12 @@ pub fn map_private(bytes: u64, inherit: bool) -> io::Result<u64> {
 
 /// Lets children of fork have nothing there.
 pub fn keep_from_children(address: u64, bytes: u64) {
-    // SAFETY: advice about what children inherit; this process' memory stays as it is.
-    unsafe { libc::madvise(address as *mut _, bytes as usize, libc::MADV_DONTFORK) };
+    advise(address, bytes, libc::MADV_DONTFORK);
+}
+
+fn advise(address: u64, bytes: u64, advice: i32) {
+    // SAFETY: both kinds of advice leave this process' memory as it is.
+    unsafe { libc::madvise(address as *mut _, bytes as usize, advice) };
 }
 
 /// Maps zeroed host memory that children of fork share.
@@ -106,39 +105,29 @@ fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::R
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
 }
 
-/// Maps `bytes` of a file from `offset` over a part of a reservation.
+/// Maps a file from an offset over a part of a reservation, or turns what is mapped there back into a mere
+/// reservation.
 ///
 /// # Safety
 /// The range must be reserved and what is there now must not be in use.
-pub unsafe fn map_file(address: u64, bytes: u64, fd: i32, offset: u64) -> io::Result<()> {
+pub unsafe fn remap(
+    address: u64,
+    bytes: u64,
+    file: Option<(BorrowedFd<'_>, u64)>,
+) -> io::Result<()> {
+    let (protection, flags, fd, offset) = match file {
+        Some((file, offset)) => (Protection::ReadWrite, libc::MAP_SHARED, file.as_raw_fd(), offset),
+        None => (Protection::None, PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
+    };
     // SAFETY: the caller vouches for the range.
     let at = unsafe {
         libc::mmap(
             address as *mut _,
             bytes as usize,
-            Protection::ReadWrite.bits(),
-            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            protection.bits(),
+            libc::MAP_FIXED | libc::MAP_NORESERVE | flags,
             fd,
             offset as libc::off_t,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Turns a mapped range back into a mere reservation.
-///
-/// # Safety
-/// What is mapped there must not be in use.
-pub unsafe fn unmap_to_reservation(address: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: the caller vouches for the range.
-    let at = unsafe {
-        libc::mmap(
-            address as *mut _,
-            bytes as usize,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-            -1,
-            0,
         )
     };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }

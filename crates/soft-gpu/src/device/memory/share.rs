@@ -122,7 +122,7 @@ fn move_to_file(start: u64, bytes: u64, number: u32) -> io::Result<std::os::fd::
         }
     }
     // SAFETY: the range is a chunk; no thread uses it now, and afterwards it has the same bytes.
-    unsafe { pages::map_file(start, bytes, file.as_raw_fd(), 0)? };
+    unsafe { pages::remap(start, bytes, Some((file.as_fd(), 0)))? };
     pages::keep_from_children(start, bytes);
     Ok(file.into())
 }

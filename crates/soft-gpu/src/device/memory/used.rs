@@ -11,15 +11,15 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use cuda_api::extension::{
     ACTIVITY_FILE_NAME, MEMORY_LOCK_AT, PROCESS_ROWS_AT, PROCESS_ROWS_MAX, ProcessRow,
 };
 
-use crate::device::execution::turn::{is_locked, lock_range, open_shared, write_within_limits};
+use crate::device::execution::turn::{
+    Descriptor, is_locked, lock_range, open_shared, write_within_limits,
+};
 
 /// How often the lock on memory is asked for, a millisecond apart: it is held for some microseconds,
 /// and a process that was stopped meanwhile shall not hold up all others.
@@ -44,25 +44,6 @@ enum Place {
     In(PathBuf),
     /// In the row of this number.
     Row(File, u64),
-}
-
-/// A descriptor that can be read without a lock; -1 for none.
-#[derive(Clone)]
-pub(in crate::device) struct Descriptor(Arc<AtomicI32>);
-
-impl Default for Descriptor {
-    fn default() -> Self {
-        Self(Arc::new(AtomicI32::new(-1)))
-    }
-}
-
-impl Descriptor {
-    /// In the child of a fork: closes its copy, which would keep the row for the parent beyond the
-    /// parent's end.
-    pub(in crate::device) fn close_after_fork(&self) {
-        // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any more.
-        unsafe { libc::close(self.0.load(Ordering::Relaxed)) };
-    }
 }
 
 impl UsedBytes {
@@ -137,7 +118,7 @@ impl UsedBytes {
         if let Place::In(dir) = &self.place {
             self.place = take_row(dir).unwrap_or_default();
             if let Place::Row(file, _) = &self.place {
-                self.descriptor.0.store(file.as_raw_fd(), Ordering::Relaxed);
+                self.descriptor.set(file.as_raw_fd());
                 // What the row's last process left.
                 self.write();
             }

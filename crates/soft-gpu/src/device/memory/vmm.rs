@@ -244,7 +244,7 @@ impl Device {
             return Err(Error::NOT_SUPPORTED);
         }
         // SAFETY: the range lies in a reservation of ours and holds no mapping.
-        unsafe { pages::map_file(address, bytes, physical.file.as_raw_fd(), offset) }
+        unsafe { pages::remap(address, bytes, Some((physical.file.as_fd(), offset))) }
             .map_err(|_| Error::MAP_FAILED)?;
         physical.mappings += 1;
         match (&self.written, physical.fresh) {
@@ -283,7 +283,7 @@ impl Device {
             self.hide(&mut tables, start, || {
                 // SAFETY: the range was a mapping of ours; it has left its tenant's space and
                 // nothing of the tenant runs.
-                unsafe { pages::unmap_to_reservation(start, bytes) }
+                unsafe { pages::remap(start, bytes, None) }
             })
             .map_err(|_| Error::UNMAP_FAILED)?;
             mapping.tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -402,21 +402,14 @@ fn device_of_file(file: BorrowedFd<'_>) -> Option<u32> {
 
 /// Device and inode.
 pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
-    stat(file.as_raw_fd()).map(|s| (s.st_dev, s.st_ino))
-}
-
-fn stat(fd: i32) -> Option<libc::stat> {
-    // SAFETY: `stat` is plain data for which zero is valid, and lives across the call.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
-    }
+    rustix::fs::fstat(file).ok().map(|s| (s.st_dev, s.st_ino))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::TestDevice;
+    use rustix::fs::MemfdFlags;
 
     #[test]
     fn memory_of_others_is_taken_if_nothing_can_take_it_away() {
@@ -429,17 +422,13 @@ mod tests {
         }
         device.import_physical(good.as_fd(), 0).unwrap();
         // A hole can be punched into a file of large pages, and there may be none to fill it.
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"openmps-test".as_ptr(), flags) };
-        if fd < 0 {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let Ok(large) = rustix::fs::memfd_create(c"openmps-test", flags) else {
             crate::device::say("SKIPPED: this machine has no large pages");
             return;
-        }
-        // SAFETY: the descriptor was just made and has no other owner.
-        let large: OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
-        // SAFETY: a call on a descriptor that is open; no page is taken for that.
-        assert_eq!(unsafe { libc::ftruncate(fd, CHUNK_BYTES as libc::off_t) }, 0);
+        };
+        // No page is taken for that.
+        rustix::fs::ftruncate(&large, CHUNK_BYTES).unwrap();
         memfd::seal(&large, Seals::SIZE).unwrap();
         assert_eq!(device.import_physical(large.as_fd(), 0).err(), Some(Error::INVALID_VALUE));
     }

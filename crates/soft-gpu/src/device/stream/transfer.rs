@@ -291,18 +291,16 @@ unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: 
         2 => value & 0xffff | value << 16,
         _ => value,
     };
-    let [first, rest @ ..] = pattern.to_le_bytes();
-    if rest == [first; 3] {
-        // SAFETY: the caller vouches for the range.
-        unsafe { libc::memset(address as *mut _, i32::from(first), bytes as usize) };
-        return;
-    }
     // A step and a row are whole numbers of elements, so every piece starts with a whole one.
     debug_assert!(phase.is_multiple_of(u64::from(element)));
     let mut at = address;
     let end = address + bytes;
+    let [first, rest @ ..] = pattern.to_le_bytes();
     // SAFETY: all that is written lies in front of `end`, in the range the caller vouches for.
     unsafe {
+        if rest == [first; 3] {
+            return (at as *mut u8).write_bytes(first, bytes as usize);
+        }
         while at + 4 <= end {
             (at as *mut u32).write_unaligned(pattern);
             at += 4;
@@ -316,7 +314,10 @@ unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::memory::pages;
+    use crate::testing::word64;
     use simt::kernel::Range;
+    use std::sync::atomic::Ordering;
 
     fn space_of(buffer: &[u8]) -> Space {
         let space = Space::default();
@@ -528,19 +529,14 @@ mod tests {
     fn zeros_leave_what_is_behind_them() {
         let chunk = limits::CHUNK_BYTES;
         let (long, more) = (PUNCH_BYTES_MIN + 4096, 2 * chunk);
-        // SAFETY: private pages wherever the system likes.
-        let pages = unsafe {
-            let (read_write, private) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            let room = (long + 2 * more) as usize;
-            libc::mmap(std::ptr::null_mut(), room, read_write, private, -1, 0)
-        };
-        assert_ne!(pages, libc::MAP_FAILED);
-        let address = (pages as u64).next_multiple_of(chunk);
+        let room = (long + more).next_multiple_of(chunk);
+        let address = pages::map_private(room, true).unwrap();
         let space = Space::default();
         space.publish(vec![Range { start: address, end: address + long + more, writable: true }]);
-        // SAFETY: all of it is in the pages, which nothing else knows.
-        let byte = |offset: u64| unsafe { *((address + offset) as *const u8) };
+        let byte = |offset: u64| {
+            let word = word64(address + offset / 8 * 8).load(Ordering::Relaxed);
+            word.to_le_bytes()[offset as usize % 8]
+        };
         let fill = |first, value, width| {
             let (pitch, element, height) = (0, 1, 1);
             Fill { address: address + first, pitch, value, element, width, height, chunks: true }
@@ -553,7 +549,6 @@ mod tests {
             assert!((first + long..long + more).step_by(64).all(|at| byte(at) == 7));
             assert!(first == 0 || byte(first - 1) == 7);
         }
-        // SAFETY: nothing points there any more.
-        unsafe { libc::munmap(pages, (long + 2 * more) as usize) };
+        pages::release(address, room);
     }
 }

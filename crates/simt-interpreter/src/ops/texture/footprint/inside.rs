@@ -50,8 +50,8 @@ pub(super) fn inside<W: Wide, const DIMS: usize, const CUBE: bool>(
     if !all(w, inside) {
         return false;
     }
-    footprint.index.push(w, index);
-    footprint.x_weight.push(w, w.as_int(weight[0]));
+    footprint.index.push(index);
+    footprint.x_weight.push(w.as_int(weight[0]));
     let one = w.float(1.0);
     let mut r = 0;
     while r < 1 << (DIMS - 1) {
@@ -66,7 +66,7 @@ pub(super) fn inside<W: Wide, const DIMS: usize, const CUBE: bool>(
         if DIMS == 3 {
             part = w.mul_f(part, share(2, r >> 1));
         }
-        footprint.row_weight.push(w, w.as_int(part));
+        footprint.row_weight.push(w.as_int(part));
         r += 1;
     }
     let to = To { channels: &request.to, lane: lanes.first };

@@ -6,25 +6,6 @@ use super::super::plan::Readable;
 use super::super::wide::Wide;
 use super::{Texture, all, channel, in_window, in_words, kind, shifted, start};
 
-/// As [`super::Texels`], of texels that are all inside. False, and nothing was written, if a weight of
-/// nothing may have made NaN of what lies there.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Inner(pub(super) unsafe fn(Readable<'_>, &Inside, To<'_>, u32) -> bool);
-
-impl Inner {
-    #[inline(always)]
-    pub(in super::super) fn make(
-        self,
-        plan: Readable<'_>,
-        footprint: &Inside,
-        to: To<'_>,
-        m: u32,
-    ) -> bool {
-        // SAFETY: the processor has what the function was compiled for, or there were no such value.
-        unsafe { (self.0)(plan, footprint, to, m) }
-    }
-}
-
 /// What places of texels are in all rows of a footprint.
 enum Places<W: Wide> {
     /// A window that starts at this word, numbers of words in it, and by how much to shift them; of
@@ -77,12 +58,12 @@ fn fetch_at<W: Wide, const BYTES: usize>(
     let zero = w.int(0);
     let (near, far) = match places {
         Places::Window(start, numbers, by) if BYTES < 4 => {
-            let words = row.window(w, *start);
+            let words = row.window::<W>(*start);
             let near = shifted::<W, BYTES>(w, w.choose_of_one(words, numbers[0]), by[0]);
             (near, shifted::<W, BYTES>(w, w.choose_of_one(words, numbers[1]), by[1]))
         }
         Places::Window(start, numbers, by) => {
-            let words = row.windows(w, *start);
+            let words = row.windows::<W>(*start);
             let near = shifted::<W, BYTES>(w, w.choose(words, numbers[0]), by[0]);
             (near, shifted::<W, BYTES>(w, w.choose(words, numbers[1]), by[1]))
         }
@@ -115,13 +96,13 @@ pub(super) fn blended_inner<W: Wide, const KIND: u8, const CHANNELS: usize, cons
     to: To<'_>,
     m: u32,
 ) -> bool {
-    let places = places::<W, BYTES>(w, plan, footprint.index.get(w, 0));
-    let far = w.as_float(footprint.x_weight.get(w, 0));
+    let places = places::<W, BYTES>(w, plan, footprint.index.get(0));
+    let far = w.as_float(footprint.x_weight.get(0));
     let shares = [w.sub_f(w.float(1.0), far), far];
     let mut sum = [w.float(0.0); 4];
     let mut r = 0;
     while r < plan.rows {
-        let row_weight = w.as_float(footprint.row_weight.get(w, r));
+        let row_weight = w.as_float(footprint.row_weight.get(r));
         let pair = fetch_at::<W, BYTES>(w, plan, &places, plan.row_bytes[r]);
         let mut x = 0;
         while x < 2 {

@@ -11,17 +11,6 @@ pub(in super::super) struct Avx2(());
 /// Bits of the lanes' numbers.
 const BITS: [i32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-macro_rules! direct {
-    ($($name:ident$(<$n:ident>)?($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
-        #[inline(always)]
-        #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
-        fn $name$(<const $n: u32>)?(self, $($arg: $ty),*) -> $result {
-            // SAFETY: the processor has the features, as this value says.
-            unsafe { $made }
-        }
-    )*};
-}
-
 impl Wide for Avx2 {
     const LANES: usize = 8;
     type I = __m256i;
@@ -110,17 +99,6 @@ impl Wide for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn new() -> Self {
-        Self(())
-    }
-
-    #[inline(always)]
-    unsafe fn store_some(self, to: *mut u32, m: __m256i, x: __m256i) {
-        // SAFETY: by contract.
-        unsafe { _mm256_maskstore_epi32(to.cast(), m, x) }
-    }
-
-    #[inline(always)]
     fn lanes(self, x: __m256i) -> [i32; 16] {
         recast([recast::<_, [i32; 8]>(x), [0; 8]])
     }
@@ -147,6 +125,12 @@ impl Wide for Avx2 {
 }
 
 impl Avx2 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub(in super::super) fn new() -> Self {
+        Self(())
+    }
+
     direct! {
         quarter(words: [i32; 4]) -> __m128i = {
             let [a, b, c, d] = words.map(|word| _mm_cvtsi32_si128(word));

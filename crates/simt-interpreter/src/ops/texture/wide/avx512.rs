@@ -11,17 +11,6 @@ pub(in super::super) struct Avx512(());
 const EVEN: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
 const ODD: [i32; 16] = [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31];
 
-macro_rules! direct {
-    ($($name:ident$(<$n:ident>)?($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
-        #[inline(always)]
-        #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
-        fn $name$(<const $n: u32>)?(self, $($arg: $ty),*) -> $result {
-            // SAFETY: the processor has the features, as this value says.
-            unsafe { $made }
-        }
-    )*};
-}
-
 impl Wide for Avx512 {
     const LANES: usize = 16;
     type I = __m512i;
@@ -90,17 +79,6 @@ impl Wide for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn new() -> Self {
-        Self(())
-    }
-
-    #[inline(always)]
-    unsafe fn store_some(self, to: *mut u32, m: u16, x: __m512i) {
-        // SAFETY: by contract.
-        unsafe { _mm512_mask_storeu_epi32(to.cast(), m, x) }
-    }
-
-    #[inline(always)]
     fn lanes(self, x: __m512i) -> [i32; 16] {
         recast(x)
     }
@@ -128,6 +106,12 @@ impl Wide for Avx512 {
 }
 
 impl Avx512 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in super::super) fn new() -> Self {
+        Self(())
+    }
+
     direct! {
         quarter(words: [i32; 4]) -> __m128i = {
             let [a, b, c, d] = words.map(|word| _mm_cvtsi32_si128(word));

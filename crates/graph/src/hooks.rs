@@ -9,7 +9,7 @@ use crate::stream::StreamKey;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::launch_attribute::PRIORITY;
 use cuda_api::constants::{capture, vmm};
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
     CUmemLocation, CUresult, CUstream, CudaError,
@@ -197,13 +197,10 @@ pub fn kernel_node<B: Backend>(
     params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> Result<KernelNode, CudaError> {
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
+    if config.numAttrs as usize > ATTRIBUTES_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    let attributes = attributes.as_in().array(count).iter().collect::<Result<_, _>>()?;
+    let attributes = config.attributes().iter().collect::<Result<_, _>>()?;
     let parameters = backend.kernel(function, config, params, extra)?;
     Ok(KernelNode::new(function, config, attributes, parameters))
 }

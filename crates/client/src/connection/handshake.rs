@@ -3,7 +3,7 @@
 //! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
 //! does not take this process is not: then cuInit fails, and one line says why.
 
-use super::{Connection, requested_limits, slow_start};
+use super::{Connection, close_copy, requested_limits, slow_start};
 use channel::message::{Devices, Hello, Message, MessageError, Release, RequestedLimits};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket, in_their_version};
@@ -250,11 +250,7 @@ fn next_request() -> u32 {
 pub(crate) fn close_in_child() {
     TOKEN.store(0, Ordering::Release);
     for at in &IN_HAND {
-        let fd = at.swap(-1, Ordering::AcqRel);
-        if fd >= 0 {
-            // SAFETY: the descriptor belongs to a thread of the parent, which does not exist here.
-            unsafe { libc::close(fd) };
-        }
+        close_copy(at.swap(-1, Ordering::AcqRel));
     }
 }
 

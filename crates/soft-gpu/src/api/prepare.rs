@@ -393,9 +393,7 @@ pub(super) fn attributes_of(
     if config.numAttrs > ATTRIBUTES_MAX {
         return Err(Error::INVALID_VALUE);
     }
-    // SAFETY: the program says that there are `numAttrs` attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    Ok(attributes.as_in().array(config.numAttrs as usize).iter())
+    Ok(config.attributes().iter())
 }
 
 fn dim([x, y, z]: [u32; 3]) -> Dim3 {

@@ -12,7 +12,6 @@ use crate::program::launch::submission::Launched;
 
 pub(crate) use crate::program::launch::check::{Geometry, Launch};
 
-use crate::boundary::Out;
 use crate::memory::known_variables::KnownVariables;
 use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
@@ -118,14 +117,10 @@ pub(crate) fn check_cooperative(
 fn attributes_of(
     config: &CUlaunchConfig,
 ) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
+    if config.numAttrs as usize > ATTRIBUTES_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> =
-        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
-    Ok(attributes.as_in().array(count).iter())
+    Ok(config.attributes().iter())
 }
 
 /// Events that a launch's attributes want recorded.

@@ -72,8 +72,6 @@ impl Seals {
     pub const SIZE: Self = Self(Self::MAPPABLE.0.union(SealFlags::SEAL));
     /// Its size and its content are what they are. For images.
     pub const ALL: Self = Self(Self::SIZE.0.union(SealFlags::WRITE));
-    /// It never gets shorter: the least that a file needs for its mapped pages to stay.
-    pub const LASTING: Self = Self(SealFlags::SHRINK);
     /// The least that a file needs to be mapped safely.
     pub const MAPPABLE: Self = Self(SealFlags::SHRINK.union(SealFlags::GROW));
     /// The least that a file needs to be looked at as plain bytes.

@@ -354,6 +354,12 @@ mod tests {
         Wanted { device: CUuuid::default(), requested, prepare: &|_| (), request: 0x1f }
     }
 
+    /// Attempts at a daemon's socket, in each version.
+    fn attach(path: &Path) -> Result<Connection, AttachError> {
+        let requested = RequestedLimits::default();
+        attach_patiently(path, Duration::from_secs(60), &anything(&requested))
+    }
+
     /// One attempt in the newest version.
     fn attach_newest(
         path: &Path,
@@ -447,13 +453,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-older", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| {
-                attach_patiently(
-                    &path,
-                    Duration::from_secs(60),
-                    &anything(&RequestedLimits::default()),
-                )
-            });
+            let client = scope.spawn(|| attach(&path));
             let mut versions = Vec::new();
             while versions.len() < 2 {
                 let Some(socket) = listener.accept().unwrap() else {
@@ -495,15 +495,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-again", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| {
-                attach_patiently(
-                    &path,
-                    Duration::from_secs(60),
-                    &anything(&RequestedLimits::default()),
-                )
-                .err()
-                .unwrap()
-            });
+            let client = scope.spawn(|| attach(&path).err().unwrap());
             // Closed before the first word, after it, and then there is an answer.
             let mut connections = 0;
             while !client.is_finished() {
@@ -526,14 +518,7 @@ mod tests {
         });
         // If no daemon ever answers, the client says so.
         drop(listener);
-        let error = attach_patiently(
-            &path,
-            Duration::from_secs(60),
-            &anything(&RequestedLimits::default()),
-        )
-        .err()
-        .unwrap();
-        assert!(matches!(error, AttachError::NoDaemon));
+        assert!(matches!(attach(&path), Err(AttachError::NoDaemon)));
     }
 
     #[test]

@@ -11,10 +11,10 @@
 
 use channel::memfd::{Mapping, PAGE_BYTES};
 use channel::signals::Blocked;
+use channel::system::open_descriptor;
 use channel::userfaultfd::{self, Protects, Userfaultfd};
 use std::fs;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
 
 /// Name of the files that pages are exchanged for.
 pub(crate) const FILE_NAME: &core::ffi::CStr = c"openmps-registered";
@@ -157,8 +157,9 @@ pub(crate) fn maps_now() -> String {
 
 /// True if a file of this library's is mapped at all of some pages, by `/proc/self/maps`' text.
 pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
-    let Ok(status) = fs::metadata(format!("/proc/self/fd/{fd}")) else { return false };
-    let file = status.ino().to_string();
+    let status = open_descriptor(fd).and_then(|fd| Ok(rustix::fs::fstat(fd)?));
+    let Ok(status) = status else { return false };
+    let file = status.st_ino.to_string();
     let mut at = pages.start;
     for Mapped { from, to, inode, name, .. } in mappings(maps) {
         if to <= at {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use cuda_api::constants::{launch_attribute, launch_param, limit};
 use cuda_api::limits::Limits;
-use cuda_api::pointer::{FromProgram, In, Out};
+use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
 use super::children::Nesting;

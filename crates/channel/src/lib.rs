@@ -28,7 +28,7 @@
 //! * Every length and count that arrives has a named maximum and is checked before memory is
 //!   taken for it.
 //! * The crate lives in other people's programs: no allocator, logger, signal handler, thread or
-//!   panic of its own, and no dependency but libc and cuda-api.
+//!   panic of its own, and no dependency but libc, rustix, locks and cuda-api.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod codec;

@@ -5,12 +5,10 @@
 
 use crate::system;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::fcntl_dupfd_cloexec;
 use rustix::rand::GetRandomFlags;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The beginning of a pool's file.
 const MAGIC: [u8; 8] = *b"OMPSPOOL";
@@ -32,33 +30,27 @@ pub fn create(number: u64) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The number in a pool's file; `None` for any other file, or a descriptor that is not open.
-pub fn number_in(fd: RawFd) -> Option<u64> {
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: the borrow ends with this call; descriptors that are not open answer an error.
-    let copy = fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, 0).ok()?;
-    let file = File::from(copy);
+/// The number in a pool's file; `None` for any other file.
+pub fn number_in(fd: BorrowedFd<'_>) -> Option<u64> {
     let mut bytes = [0u8; 16];
-    file.read_exact_at(&mut bytes, 0).ok()?;
+    let read = rustix::io::pread(fd, &mut bytes, 0);
     let (magic, number) = bytes.split_at(8);
-    (magic == MAGIC).then(|| u64::from_le_bytes(number.try_into().unwrap_or_default()))
+    (read == Ok(bytes.len()) && magic == MAGIC)
+        .then(|| u64::from_le_bytes(number.try_into().unwrap_or_default()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_pools_file_says_which_one_it_is_and_no_other_file_does() {
         let number = new_number().unwrap();
         assert_ne!(number, new_number().unwrap());
         let file = create(number).unwrap();
-        assert_eq!(number_in(file.as_raw_fd()), Some(number));
+        assert_eq!(number_in(file.as_fd()), Some(number));
         let other = File::open("/proc/self/exe").unwrap();
-        assert_eq!(number_in(other.as_raw_fd()), None);
-        assert_eq!(number_in(-1), None);
+        assert_eq!(number_in(other.as_fd()), None);
     }
 }

@@ -56,20 +56,25 @@ impl Uncancellable {
     /// Has cancellations wait.
     #[inline]
     pub fn begin() -> Self {
-        let mut before = 0;
-        // SAFETY: the state is one of the two that there are; the former one is written to a local.
-        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
-        Self { before, _of_this_thread: PhantomData }
+        Self { before: set_cancel_state(CANCEL_DISABLE), _of_this_thread: PhantomData }
     }
 }
 
 impl Drop for Uncancellable {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the state is the former one of this same thread, as the type is not Send. A thread is
-        // cancelled at its next call that can be, not here.
-        unsafe { pthread_setcancelstate(self.before, core::ptr::null_mut()) };
+        // A thread is cancelled at its next call that can be, not here.
+        set_cancel_state(self.before);
     }
+}
+
+/// Sets this thread's state; the former one.
+#[inline]
+fn set_cancel_state(state: libc::c_int) -> libc::c_int {
+    let mut before = 0;
+    // SAFETY: another state than the two that there are is refused; the local is written.
+    unsafe { pthread_setcancelstate(state, &mut before) };
+    before
 }
 
 #[cfg(test)]

@@ -19,14 +19,11 @@ const API: u64 = 0xaa;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
 const FEATURE_WP_SHMEM: u64 = 1 << 12;
 const USER_MODE_ONLY: libc::c_int = 1;
+const MODE_WP: u64 = 2;
+const WRITEPROTECT_MODE_WP: u64 = 1;
 const IOCTL_API: libc::c_ulong = 0xc018_aa3f;
-
-#[repr(C)]
-struct Api {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
+const IOCTL_REGISTER: libc::c_ulong = 0xc020_aa00;
+const IOCTL_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 
 impl Protects {
     /// The features to ask for. A kernel that lacks one of them refuses all.
@@ -38,8 +35,32 @@ impl Protects {
     }
 }
 
-/// A descriptor that protects such pages; `None` if the kernel offers this process none.
-pub fn open(protects: Protects) -> Option<OwnedFd> {
+/// A descriptor that protects pages.
+#[derive(Debug)]
+pub struct Userfaultfd(OwnedFd);
+
+impl Userfaultfd {
+    /// Asks for faults of writes to some pages.
+    #[must_use]
+    pub fn register(&self, start: u64, bytes: u64) -> bool {
+        self.request(IOCTL_REGISTER, [start, bytes, MODE_WP, 0])
+    }
+
+    /// Holds up the threads that write to pages that are there, until this is dropped.
+    #[must_use]
+    pub fn write_protect(&self, start: u64, bytes: u64) -> bool {
+        self.request(IOCTL_WRITEPROTECT, [start, bytes, WRITEPROTECT_MODE_WP, 0])
+    }
+
+    /// Makes a request of which the structure is three or four of these words.
+    fn request(&self, number: libc::c_ulong, mut words: [u64; 4]) -> bool {
+        // SAFETY: the requests' numbers say that the structures are at most that long.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), number, &raw mut words) == 0 }
+    }
+}
+
+/// One for such pages; `None` if the kernel offers this process none.
+pub fn open(protects: Protects) -> Option<Userfaultfd> {
     let open = |flags: libc::c_int| {
         // SAFETY: a plain system call, and a descriptor that it has just made for us.
         unsafe {
@@ -49,11 +70,8 @@ pub fn open(protects: Protects) -> Option<OwnedFd> {
     };
     // Without privileges the kernel holds up the program's own writes only; its own on the program's
     // behalf (a read into the pages by another thread) fail meanwhile.
-    let holder = open(0).or_else(|| open(USER_MODE_ONLY))?;
-    let mut api = Api { api: API, features: protects.features(), ioctls: 0 };
-    // SAFETY: the structure is the request's own and lives across the call.
-    let agreed = unsafe { libc::ioctl(holder.as_raw_fd(), IOCTL_API, &raw mut api) };
-    (agreed == 0).then_some(holder)
+    let holder = Userfaultfd(open(0).or_else(|| open(USER_MODE_ONLY))?);
+    holder.request(IOCTL_API, [API, protects.features(), 0, 0]).then_some(holder)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 use crate::shared::SharedU32;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
+use rustix::io::Errno;
+use rustix::thread::{Timespec, futex};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -341,20 +343,13 @@ pub enum Woken {
 
 /// Sleeps while the word is `expected`, `timeout` at most (`None`: no end).
 pub fn sleep(word: SharedU32<'_>, expected: u32, timeout: Option<Duration>) -> Woken {
-    let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
+    let timeout = timeout.map(|t| Timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: t.subsec_nanos().into(),
     });
-    let timeout = timeout.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: the word is mapped as long as `word` lives, the timeout is null or points to a local
-    // variable; FUTEX_WAIT uses no other argument.
-    let result = unsafe {
-        libc::syscall(libc::SYS_futex, word.address(), libc::FUTEX_WAIT, expected, timeout)
-    };
-    if result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT) {
-        Woken::TimedOut
-    } else {
-        Woken::LookAgain
+    match futex::wait(word.atomic(), futex::Flags::empty(), expected, timeout.as_ref()) {
+        Err(Errno::TIMEDOUT) => Woken::TimedOut,
+        _ => Woken::LookAgain,
     }
 }
 

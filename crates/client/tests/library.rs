@@ -1,20 +1,14 @@
 //! The shared library in use: loaded as a program loads it, where there is neither a daemon nor a
 //! provider. What it answers then comes through trampolines, resolver and table.
 
+use provider::DynamicLibrary;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 /// The loaded library.
-struct Library(*mut c_void);
-
-// SAFETY: the handle is only passed to dlsym.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
-
-fn library() -> &'static Library {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
+fn library() -> DynamicLibrary {
+    static LIBRARY: OnceLock<DynamicLibrary> = OnceLock::new();
+    *LIBRARY.get_or_init(|| {
         // SAFETY: every test comes here first, and none reads the environment on its own.
         unsafe {
             std::env::set_var("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent");
@@ -23,30 +17,22 @@ fn library() -> &'static Library {
         let deps = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
         let candidates = [deps.join("libcuda.so"), deps.join("../libcuda.so")];
         let path = candidates.iter().find(|p| p.is_file()).expect("libcuda.so is built");
-        let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: the path is a C string; the library has no initialisers of its own.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null());
-        Library(handle)
+        DynamicLibrary::open(&CString::new(path.to_str().unwrap()).unwrap()).unwrap()
     })
 }
 
-impl Library {
-    fn address(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is that of a loaded library.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        assert!(!address.is_null(), "{name:?}");
-        address
-    }
+/// The address of a function of it.
+fn address(name: &CStr) -> *mut c_void {
+    library().symbol(name).expect("an exported function").cast_mut()
 }
 
 /// A function of the library, with its type.
 macro_rules! function {
     ($name:ident($($ty:ty),*)) => {
-        // SAFETY: cuda.h declares the function with that signature.
+        // SAFETY: cuda.h declares the function with that signature; pointers that tests pass are good.
         unsafe {
-            core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($ty),*) -> c_uint>(
-                library().address(&CString::new(stringify!($name)).unwrap()),
+            core::mem::transmute::<*mut c_void, extern "C" fn($($ty),*) -> c_uint>(
+                address(&CString::new(stringify!($name)).unwrap()),
             )
         }
     };
@@ -59,28 +45,23 @@ fn without_daemon_and_provider_there_is_no_device() {
     let name = function!(cuGetErrorName(c_uint, *mut *const c_char));
     let mut n = 0;
     let mut text: *const c_char = core::ptr::null();
-    // SAFETY: all pointers are good.
-    unsafe {
-        assert_eq!(count(&mut n), 3, "not initialised");
-        assert_eq!(init(1), 1);
-        assert_eq!(init(0), 100);
-        assert_eq!(count(&mut n), 3);
-        assert_eq!(name(100, &mut text), 0);
-        assert_eq!(CStr::from_ptr(text), c"CUDA_ERROR_NO_DEVICE");
-        assert_eq!(name(12345, &mut text), 1);
-        assert!(text.is_null());
-    }
+    assert_eq!(count(&mut n), 3, "not initialised");
+    assert_eq!(init(1), 1);
+    assert_eq!(init(0), 100);
+    assert_eq!(count(&mut n), 3);
+    assert_eq!(name(100, &mut text), 0);
+    // SAFETY: names are C strings that stay.
+    assert_eq!(unsafe { CStr::from_ptr(text) }, c"CUDA_ERROR_NO_DEVICE");
+    assert_eq!(name(12345, &mut text), 1);
+    assert!(text.is_null());
 }
 
 #[test]
 fn what_is_not_implemented_says_so_whatever_its_parameters() {
     let create = function!(cuTexRefCreate(*mut c_void));
     let bias = function!(cuTexRefSetMipmapLevelBias(*mut c_void, f32));
-    // SAFETY: nothing is done with the arguments.
-    unsafe {
-        assert_eq!(create(core::ptr::null_mut()), 801);
-        assert_eq!(bias(core::ptr::null_mut(), 1.0), 801);
-    }
+    assert_eq!(create(core::ptr::null_mut()), 801);
+    assert_eq!(bias(core::ptr::null_mut(), 1.0), 801);
 }
 
 #[test]
@@ -92,45 +73,39 @@ fn entry_points_are_found_by_name_and_version() {
     let (mut pointer, mut status) = (junk, 7);
     let mut ask = |name: &CStr, version, flags| {
         (pointer, status) = (junk, 7);
-        // SAFETY: all pointers are good.
-        let result = unsafe { new(name.as_ptr(), &mut pointer, version, flags, &mut status) };
+        let result = new(name.as_ptr(), &mut pointer, version, flags, &mut status);
         (result, status, pointer)
     };
-    let library = library();
     let null = core::ptr::null_mut();
-    assert_eq!(ask(c"cuMemAlloc", 2000, 0), (0, 0, library.address(c"cuMemAlloc")));
-    assert_eq!(ask(c"cuMemAlloc", 12000, 0), (0, 0, library.address(c"cuMemAlloc_v2")));
-    let variant = library.address(c"cuMemcpyHtoD_v2_ptds");
+    assert_eq!(ask(c"cuMemAlloc", 2000, 0), (0, 0, address(c"cuMemAlloc")));
+    assert_eq!(ask(c"cuMemAlloc", 12000, 0), (0, 0, address(c"cuMemAlloc_v2")));
+    let variant = address(c"cuMemcpyHtoD_v2_ptds");
     assert_eq!(ask(c"cuMemcpyHtoD", 12000, 2), (0, 0, variant));
     assert_eq!(ask(c"cuMemAlloc_v2", 12000, 0), (0, 1, null), "only base names");
     assert_eq!(ask(c"cuLaunchKernelEx", 4000, 0), (0, 2, null), "came later");
     assert_eq!(ask(c"cuMemAlloc", 99999, 0), (1, 7, junk), "of a later driver");
     assert_eq!(ask(c"cuMemAlloc", 12000, 64), (1, 7, junk), "no such flag");
     let mut pointer = junk;
-    // SAFETY: all pointers are good.
-    unsafe {
-        assert_eq!(old(c"cuInit".as_ptr(), &mut pointer, 12000, 0), 0);
-        assert_eq!(pointer, library.address(c"cuInit"));
-        pointer = junk;
-        assert_eq!(old(c"cuNothing".as_ptr(), &mut pointer, 12000, 0), 500);
-        assert_eq!(pointer, junk, "untouched");
-        assert_eq!(old(core::ptr::null(), &mut pointer, 12000, 0), 1);
-    }
+    assert_eq!(old(c"cuInit".as_ptr(), &mut pointer, 12000, 0), 0);
+    assert_eq!(pointer, address(c"cuInit"));
+    pointer = junk;
+    assert_eq!(old(c"cuNothing".as_ptr(), &mut pointer, 12000, 0), 500);
+    assert_eq!(pointer, junk, "untouched");
+    assert_eq!(old(core::ptr::null(), &mut pointer, 12000, 0), 1);
 }
 
 #[test]
 fn a_forked_child_finds_out_for_itself() {
     let init = function!(cuInit(c_uint));
-    // SAFETY: no pointer.
-    assert_eq!(unsafe { init(0) }, 100);
+    assert_eq!(init(0), 100);
     // SAFETY: the child only calls the library, whose handler puts it back to its beginning, and
     // _exit.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: as above.
-        unsafe { libc::_exit((init(0) != 100).into()) };
-    }
-    let child = rustix::process::Pid::from_raw(child).unwrap();
-    let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+    let child = unsafe {
+        match libc::fork() {
+            0 => libc::_exit((init(0) != 100).into()),
+            child => rustix::process::Pid::from_raw(child),
+        }
+    };
+    let ended = rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
     assert_eq!(ended.unwrap().unwrap().1.as_raw(), 0);
 }

@@ -93,7 +93,7 @@ mod tests {
         let at = |s| start + Duration::from_secs(s);
         let said = |command: &str, is_faulting| ClientFault {
             command: command.into(),
-            is_culprit: is_faulting,
+            is_faulting,
             ..ClientFault::default()
         };
         for (s, uid, command, is_faulting) in [

@@ -46,7 +46,7 @@ pub struct Faults {
 impl Faults {
     /// Adds what a server of a user said.
     pub fn note(&mut self, server: u32, uid: u32, said: ClientFault, at: SystemTime) {
-        let ClientFault { pid, command, is_culprit: is_faulting, error, why } = said;
+        let ClientFault { pid, command, is_faulting, error, why } = said;
         self.count += 1;
         if self.last.len() == FAULTS_MAX {
             self.last.pop_front();

@@ -178,9 +178,8 @@ mod tests {
 
     #[test]
     fn an_empty_provider_answers_not_supported() {
-        // SAFETY: no address is given, so none is called.
-        let table = unsafe { DriverTable::resolve(|_| None) };
-        // SAFETY: the stand-in touches no pointer.
-        assert_eq!(unsafe { table.cuInit(0) }, Err(CudaError::NOT_SUPPORTED));
+        // SAFETY: no address is given, so none is called; the stand-in touches no pointer.
+        let result = unsafe { DriverTable::resolve(|_| None).cuInit(0) };
+        assert_eq!(result, Err(CudaError::NOT_SUPPORTED));
     }
 }

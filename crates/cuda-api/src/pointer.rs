@@ -14,10 +14,17 @@ use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// A pointer that the program passed to be read, of one or more `T`.
+/// Most attributes of a launch that are read.
+const LAUNCH_ATTRIBUTES_MAX: usize = 64;
+
+/// A pointer that the program passed to be read, of one or more `T`. An entry point may take it as it is: in
+/// the C boundary's signature only a program makes one.
+#[repr(transparent)]
 pub struct In<T>(*const T);
 
-/// A pointer that the program passed to be written (some functions also read there).
+/// A pointer that the program passed to be written (some functions also read there). An
+/// entry point may take it as it is, as with [`In`].
+#[repr(transparent)]
 pub struct Out<T>(*mut T);
 
 impl<T> Clone for In<T> {
@@ -85,6 +92,26 @@ impl<T> InArray<*mut T> {
     /// What the pointer that an element is points to; CUDA_ERROR_INVALID_VALUE as for [`Self::at`].
     pub fn follow(self, index: usize) -> Result<Out<T>, CudaError> {
         self.at(index).map(Out)
+    }
+}
+
+impl CUlaunchConfig {
+    /// The attributes there: as many as the program's structure says. CUDA_ERROR_INVALID_VALUE for more than any
+    /// launch can have, or for an array that is NULL.
+    pub fn attributes(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
+        match self.numAttrs as usize {
+            count @ ..=LAUNCH_ATTRIBUTES_MAX => Ok(In(self.attrs).array(count).iter()),
+            _ => Err(CudaError::INVALID_VALUE),
+        }
+    }
+}
+
+impl CUctxCreateParams {
+    /// The affinities there: as many as the program's structure says.
+    pub fn affinities(&self) -> Out<CUexecAffinityParam> {
+        Out(self.execAffinityParams)
     }
 }
 
@@ -377,11 +404,15 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
+    fn passed<P: FromProgram>(pointer: P) -> P::Argument {
+        // SAFETY: tests pass NULL, and pointers to what is as long as they say.
+        unsafe { pointer.believe() }
+    }
+
     #[test]
     fn null_is_an_invalid_value() {
-        // SAFETY: NULL is allowed.
-        let (read, write) =
-            unsafe { (core::ptr::null::<u32>().believe(), core::ptr::null_mut::<u32>().believe()) };
+        let read = passed(core::ptr::null::<u32>());
+        let write = passed(core::ptr::null_mut::<u32>());
         assert_eq!(read.get(), Err(CudaError::INVALID_VALUE));
         assert_eq!(write.set(1), Err(CudaError::INVALID_VALUE));
         write.set_if_wanted(1);
@@ -390,8 +421,7 @@ mod tests {
     #[test]
     fn an_array_ends_where_the_program_says() {
         let mut numbers = [1u32, 2, 3];
-        // SAFETY: the array is good for its length.
-        let array = unsafe { numbers.as_mut_ptr().believe() }.array(2);
+        let array = passed(numbers.as_mut_ptr()).array(2);
         assert_eq!((array.at(1), array.at(2)), (Ok(2), Err(CudaError::INVALID_VALUE)));
         assert_eq!(array.set(2, 9), Err(CudaError::INVALID_VALUE));
         assert!(array.place(2).is_null());
@@ -406,8 +436,7 @@ mod tests {
     #[test]
     fn bytes_are_shown_within_the_limit() {
         let bytes = [5u8; 4];
-        // SAFETY: the buffer is good for its length.
-        let from = unsafe { bytes.as_ptr().believe() };
+        let from = passed(bytes.as_ptr());
         assert_eq!(from.with_bytes(3, 3, <[u8]>::to_vec), Ok(vec![5; 3]));
         assert_eq!(from.with_bytes(4, 3, <[u8]>::len), Err(CudaError::INVALID_VALUE));
         assert_eq!(In::<u8>::null().with_bytes(0, 3, <[u8]>::len), Ok(0));
@@ -417,8 +446,7 @@ mod tests {
     #[test]
     fn text_is_cut_to_the_buffer_and_always_ended() {
         let mut buffer = [0x55 as c_char; 4];
-        // SAFETY: the buffer is good for its length.
-        let out = unsafe { buffer.as_mut_ptr().believe() };
+        let out = passed(buffer.as_mut_ptr());
         out.set_text(4, b"abcdef").unwrap();
         assert_eq!(buffer, [b'a' as c_char, b'b' as c_char, b'c' as c_char, 0]);
         assert_eq!(out.set_text(0, b"x"), Err(CudaError::INVALID_VALUE));

@@ -52,8 +52,8 @@ pub fn read_during_call(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passed;
     use cuda_api::CUmemLocation;
-    use cuda_api::pointer::FromProgram;
 
     fn of(count: usize, orders: &[c_uint], starts: &[usize]) -> Result<Vec<bool>, CudaError> {
         let none = CUmemLocation::default();
@@ -64,8 +64,7 @@ mod tests {
             flags: 0,
         });
         let (mut attributes, mut starts) = (attributes.collect::<Vec<_>>(), starts.to_vec());
-        // SAFETY: both arrays are as long as `orders`, and live until the call is over.
-        let (a, s) = unsafe { (attributes.as_mut_ptr().believe(), starts.as_mut_ptr().believe()) };
+        let (a, s) = (passed(attributes.as_mut_ptr()), passed(starts.as_mut_ptr()));
         read_during_call(count, a, s, orders.len())
     }
 

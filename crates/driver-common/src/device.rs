@@ -53,14 +53,12 @@ pub fn properties(attribute: impl Fn(c_uint) -> c_int) -> CUdevprop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
+    use crate::passed;
 
     #[test]
     fn a_device_is_found_by_its_address_in_any_spelling() {
         let find = |id: &core::ffi::CStr| {
-            // SAFETY: a C string.
-            let id = unsafe { id.as_ptr().believe() };
-            by_pci_bus_id(id, ["0000:01:00.0", "0000:0a:00.0"])
+            by_pci_bus_id(passed(id.as_ptr()), ["0000:01:00.0", "0000:0a:00.0"])
         };
         assert_eq!((find(c"0A:0"), find(c"0000:01:00.0")), (Ok(1), Ok(0)));
         assert_eq!(find(c"0000:02:00.0"), Err(CudaError::INVALID_DEVICE));
@@ -70,8 +68,7 @@ mod tests {
     #[test]
     fn a_name_is_cut_and_an_address_is_not() {
         let mut text = [1u8; 8];
-        // SAFETY: eight bytes are there.
-        let to = unsafe { text.as_mut_ptr().cast::<c_char>().believe() };
+        let to = passed(text.as_mut_ptr().cast::<c_char>());
         set_name(to, 4, "a device").unwrap();
         assert_eq!(&text[..5], b"a d\0\x01");
         assert_eq!(set_pci_bus_id(to, 4, "0a:0"), Err(CudaError::INVALID_VALUE));

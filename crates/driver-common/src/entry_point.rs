@@ -102,7 +102,7 @@ pub fn module_loading_mode() -> c_uint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
+    use crate::passed;
 
     fn ask(
         symbol: &core::ffi::CStr,
@@ -110,11 +110,8 @@ mod tests {
         flags: u64,
     ) -> Result<(usize, c_uint), CudaError> {
         let (mut pfn, mut status) = (core::ptr::null_mut::<c_void>(), 99);
-        // SAFETY: the name and both places are there during the call.
-        let (symbol, to, status_to) = unsafe {
-            (symbol.as_ptr().believe(), (&raw mut pfn).believe(), (&raw mut status).believe())
-        };
-        let request = Request { symbol, version, flags };
+        let (to, status_to) = (passed(&raw mut pfn), passed(&raw mut status));
+        let request = Request { symbol: passed(symbol.as_ptr()), version, flags };
         request
             .answer_with_status(to, status_to, 12080, |index| Some((index + 1) as *const c_void))?;
         Ok((pfn as usize, status))
@@ -133,22 +130,18 @@ mod tests {
     #[test]
     fn what_the_driver_lacks_is_not_found() {
         let mut pfn = core::ptr::without_provenance_mut::<c_void>(7);
-        // SAFETY: the name and the place are there during the call.
-        let (symbol, to) = unsafe { (c"cuInit".as_ptr().believe(), (&raw mut pfn).believe()) };
-        let request = Request { symbol, version: 12080, flags: 0 };
-        assert_eq!(request.answer(to, 12080, |_| None), Err(CudaError::NOT_FOUND));
+        let request = Request { symbol: passed(c"cuInit".as_ptr()), version: 12080, flags: 0 };
+        let result = request.answer(passed(&raw mut pfn), 12080, |_| None);
+        assert_eq!(result, Err(CudaError::NOT_FOUND));
         assert_eq!(pfn as usize, 7, "left alone");
     }
 
     #[test]
     fn errors_have_names_and_texts() {
         let mut text = core::ptr::null::<c_char>();
-        // SAFETY: the place is there during the calls.
-        let to = unsafe { (&raw mut text).believe() };
+        let to = passed(&raw mut text);
         assert_eq!(error_name(2, to), Ok(()));
-        // SAFETY: a text of a static table.
-        let name = unsafe { core::ffi::CStr::from_ptr(text) };
-        assert_eq!(name, c"CUDA_ERROR_OUT_OF_MEMORY");
+        assert_eq!(passed(text).text(), Ok(c"CUDA_ERROR_OUT_OF_MEMORY".into()));
         assert_eq!(error_text(123_456, to), Err(CudaError::INVALID_VALUE));
         assert!(text.is_null());
     }

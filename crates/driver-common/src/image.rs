@@ -10,30 +10,57 @@ use cuda_api::link::LINK_INPUTS_MAX;
 use cuda_api::pointer::{FromProgram, In};
 use ptx::image::{self, Image, ImageKind, Memory};
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 /// The program's memory from an image's start on.
-pub struct ProgramMemory(In<u8>);
+pub struct ProgramMemory<'a>(In<u8>, PhantomData<&'a [u8]>);
 
-impl ProgramMemory {
+impl<'a> ProgramMemory<'a> {
     /// The image at an address.
     ///
     /// # Safety
-    /// If not NULL, an image of one of the kinds above is there, unchanged while this value is used.
+    /// If not NULL, an image of one of the kinds above is there, unchanged for `'a`, as is what it leads to.
     pub unsafe fn new(at: In<u8>) -> Self {
-        Self(at)
+        Self(at, PhantomData)
     }
 
     /// As many of the image's bytes as [`image::measure`] found.
-    ///
-    /// # Safety
-    /// The image is unchanged for as long as the slice is used.
-    pub unsafe fn bytes<'a>(&self, bytes: usize) -> Result<&'a [u8], CudaError> {
-        // SAFETY: the image says how long it is, and by contract it is there.
+    pub fn bytes(&self, bytes: usize) -> Result<&'a [u8], CudaError> {
+        // SAFETY: the image says how long it is, and by `new` it is there.
         unsafe { self.0.slice(bytes) }
+    }
+
+    /// What is at an address that the image has.
+    fn leads_to<T>(address: u64) -> In<T> {
+        // SAFETY: by `new`.
+        unsafe { (address as *const T).believe() }
+    }
+
+    /// The fatbin at an address that a wrapper gave. CUDA_ERROR_INVALID_IMAGE if none is there.
+    pub fn fatbin_at(&self, address: u64) -> Result<&'a [u8], CudaError> {
+        let mut fatbin = Self(Self::leads_to(address), PhantomData);
+        match image::measure(&mut fatbin) {
+            Ok(Image::Whole { kind: ImageKind::Fatbin, bytes }) => fatbin.bytes(bytes),
+            _ => Err(CudaError::INVALID_IMAGE),
+        }
+    }
+
+    /// The fatbins of a list of addresses that 0 ends: those that were linked to make a wrapper's own.
+    /// CUDA_ERROR_INVALID_IMAGE for more than can be linked.
+    pub fn linked_fatbins(&self, list: u64) -> Result<Vec<&'a [u8]>, CudaError> {
+        let mut fatbins = Vec::new();
+        let addresses = Self::leads_to::<u64>(list).array(LINK_INPUTS_MAX + 1);
+        loop {
+            match addresses.at(fatbins.len()).map_err(|_| CudaError::INVALID_IMAGE)? {
+                0 => return Ok(fatbins),
+                _ if fatbins.len() >= LINK_INPUTS_MAX => return Err(CudaError::INVALID_IMAGE),
+                address => fatbins.push(self.fatbin_at(address)?),
+            }
+        }
     }
 }
 
-impl Memory for ProgramMemory {
+impl Memory for ProgramMemory<'_> {
     fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
         let (Ok(offset), false) = (usize::try_from(offset), self.0.is_null()) else { return false };
         if offset > 0 || out.len() > 4 {
@@ -61,54 +88,19 @@ impl Memory for ProgramMemory {
     }
 }
 
-/// The fatbin at an address that a wrapper gave. CUDA_ERROR_INVALID_IMAGE if none is there.
-///
-/// # Safety
-/// The address is NULL or that of a fatbin, unchanged for as long as the slice is used.
-pub unsafe fn fatbin_at<'a>(address: u64) -> Result<&'a [u8], CudaError> {
-    // SAFETY: by contract.
-    let mut memory = unsafe { ProgramMemory::new((address as *const u8).believe()) };
-    match image::measure(&mut memory) {
-        // SAFETY: by contract.
-        Ok(Image::Whole { kind: ImageKind::Fatbin, bytes }) => unsafe { memory.bytes(bytes) },
-        _ => Err(CudaError::INVALID_IMAGE),
-    }
-}
-
-/// The fatbins of a list of addresses that 0 ends: those that were linked to make a wrapper's own.
-/// CUDA_ERROR_INVALID_IMAGE for more than can be linked.
-///
-/// # Safety
-/// The list is there, and leads to fatbins that are unchanged for as long as the slices are used.
-pub unsafe fn linked_fatbins<'a>(list: u64) -> Result<Vec<&'a [u8]>, CudaError> {
-    let mut fatbins = Vec::new();
-    // SAFETY: by contract; the list ends with 0.
-    let addresses: In<u64> = unsafe { (list as *const u64).believe() };
-    let addresses = addresses.array(LINK_INPUTS_MAX + 1);
-    loop {
-        match addresses.at(fatbins.len()).map_err(|_| CudaError::INVALID_IMAGE)? {
-            0 => return Ok(fatbins),
-            _ if fatbins.len() >= LINK_INPUTS_MAX => return Err(CudaError::INVALID_IMAGE),
-            // SAFETY: by contract.
-            address => fatbins.push(unsafe { fatbin_at(address) }?),
-        }
-    }
-}
-
 /// The image at the address that a program passed, whole: a wrapper's fatbin, or, if that has nothing,
 /// the fatbins that were linked to make it, packed to be linked by the device. CUDA_ERROR_INVALID_VALUE
 /// for NULL, CUDA_ERROR_INVALID_IMAGE for headers that make no sense, CUDA_ERROR_NO_BINARY_FOR_GPU for
 /// those of a fatbin: nothing in it is for the device. Anything else is text, which the device judges.
 ///
 /// # Safety
-/// If not NULL, `at` is that of an image of one of the kinds above, unchanged for as long as the result
-/// is used.
+/// As for [`ProgramMemory::new`].
 pub unsafe fn image_at<'a>(at: In<u8>) -> Result<Cow<'a, [u8]>, CudaError> {
     if at.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: by contract.
-    let mut memory = unsafe { ProgramMemory::new(at) };
+    let mut memory = unsafe { ProgramMemory::<'a>::new(at) };
     let mut first = [0; 4];
     memory.read(0, &mut first);
     let measured = match image::kind_of(&first) {
@@ -131,18 +123,15 @@ pub unsafe fn image_at<'a>(at: In<u8>) -> Result<Cow<'a, [u8]>, CudaError> {
         Image::Whole { bytes, .. } if bytes as u64 > IMAGE_BYTES_MAX => {
             return Err(CudaError::INVALID_IMAGE);
         }
-        // SAFETY: by contract.
-        Image::Whole { bytes, .. } => return unsafe { memory.bytes(bytes) }.map(Cow::Borrowed),
+        Image::Whole { bytes, .. } => return memory.bytes(bytes).map(Cow::Borrowed),
         Image::Indirect(wrapper) => wrapper,
     };
-    // SAFETY: what a wrapper leads to is by the program's word a fatbin, never another wrapper.
-    let whole = unsafe { fatbin_at(wrapper.data) }?;
+    let whole = memory.fatbin_at(wrapper.data)?;
     // Of version 2 it leads to the fatbins that were linked to make this one.
     if whole.len() > ptx::fatbin::HEADER_BYTES || wrapper.version != 2 || wrapper.second == 0 {
         return Ok(Cow::Borrowed(whole));
     }
-    // SAFETY: by contract the wrapper's list is there, too.
-    let packed = cuda_api::link::pack(unsafe { linked_fatbins(wrapper.second) }?.into_iter());
+    let packed = cuda_api::link::pack(memory.linked_fatbins(wrapper.second)?.into_iter());
     match packed.len() as u64 <= IMAGE_BYTES_MAX {
         true => Ok(Cow::Owned(packed)),
         false => Err(CudaError::INVALID_IMAGE),
@@ -154,9 +143,13 @@ mod tests {
     use super::*;
     use ptx::fatbin::{FATBIN_MAGIC, WRAPPER_MAGIC};
 
+    fn image_of(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CudaError> {
+        // SAFETY: each test image is as long as its headers say, and leads to what is alive.
+        unsafe { image_at(bytes.as_ptr().believe()) }
+    }
+
     fn length(bytes: &[u8]) -> Result<usize, CudaError> {
-        // SAFETY: each test image is as long as its headers say.
-        unsafe { image_at(bytes.as_ptr().believe()) }.map(|image| image.len())
+        image_of(bytes).map(|image| image.len())
     }
 
     fn fatbin(payload: usize) -> Vec<u8> {
@@ -184,8 +177,7 @@ mod tests {
         wrapper.extend(1u32.to_le_bytes());
         wrapper.extend((bytes.as_ptr() as u64).to_le_bytes());
         wrapper.extend(0u64.to_le_bytes());
-        // SAFETY: the wrapper leads to `bytes`, which is alive.
-        let image = unsafe { image_at(wrapper.as_ptr().believe()) }.unwrap();
+        let image = image_of(&wrapper).unwrap();
         assert!(matches!(image, Cow::Borrowed(_)));
         assert_eq!((image.as_ptr(), image.len()), (bytes.as_ptr(), 116));
         // A wrapper that leads to a wrapper is nonsense.
@@ -205,9 +197,7 @@ mod tests {
         wrapper.extend((empty.as_ptr() as u64).to_le_bytes());
         wrapper.extend((parts.as_ptr() as u64).to_le_bytes());
         let packed = cuda_api::link::pack([one.as_slice(), &two].into_iter());
-        // SAFETY: the wrapper leads to fatbins that are alive.
-        let image = unsafe { image_at(wrapper.as_ptr().believe()) };
-        assert_eq!(image, Ok(Cow::Owned(packed)));
+        assert_eq!(image_of(&wrapper), Ok(Cow::Owned(packed)));
         // One that has code of its own is taken as it is.
         let full = fatbin(100);
         wrapper[8..16].copy_from_slice(&(full.as_ptr() as u64).to_le_bytes());

@@ -161,6 +161,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passed;
 
     #[test]
     fn logs_are_cut_to_their_buffers_and_sizes_say_how_much() {
@@ -182,8 +183,7 @@ mod tests {
             32 as *mut c_void,
             core::ptr::null_mut(),
         ];
-        // SAFETY: the arrays are good for six elements.
-        let (o, v) = unsafe { (options.as_mut_ptr().believe(), values.as_mut_ptr().believe()) };
+        let (o, v) = (passed(options.as_mut_ptr()), passed(values.as_mut_ptr()));
         let read = JitOptions::read(6, o, v).unwrap();
         assert_eq!(read.scalars, [JitOption { option: jit_option::MAX_REGISTERS, value: 32 }]);
         assert_eq!(read.log_bytes(), (9, 65));

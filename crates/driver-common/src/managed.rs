@@ -48,7 +48,7 @@ pub fn range_attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
+    use crate::passed;
 
     #[test]
     fn memory_is_attached_in_one_mode() {
@@ -65,14 +65,8 @@ mod tests {
     fn each_attribute_has_a_place_and_a_size() {
         let (mut values, mut sizes, mut numbers) = ([1u32, 2], [4usize, 4], [5u32, 6]);
         let mut places = [(&raw mut values[0]).cast::<c_void>(), (&raw mut values[1]).cast()];
-        // SAFETY: arrays of two that are there during the calls.
-        let (data, bytes, attributes) = unsafe {
-            (
-                places.as_mut_ptr().believe(),
-                sizes.as_mut_ptr().believe(),
-                numbers.as_mut_ptr().believe(),
-            )
-        };
+        let (data, bytes) = (passed(places.as_mut_ptr()), passed(sizes.as_mut_ptr()));
+        let attributes = passed(numbers.as_mut_ptr());
         let one = |place: Out<c_void>, bytes, number| {
             assert_eq!(bytes, 4);
             place.cast::<u32>().set(number)

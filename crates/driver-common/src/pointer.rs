@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{memory_type, pointer_attribute as attribute};
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::{CUcontext, CUdevice, CUmemoryPool, CUresult, CudaError};
 
 /// Most attributes asked for at once: there are 20.
@@ -102,9 +102,7 @@ pub(crate) fn place_at(
     count: usize,
     index: usize,
 ) -> Result<Out<c_void>, CudaError> {
-    let place = places.array(count).at(index)?;
-    // SAFETY: the program gives a place for each attribute, or NULL.
-    Ok(unsafe { place.believe() })
+    places.array(count).as_in().follow(index)
 }
 
 /// cuPointerGetAttributes: never fails for want of an attribute, but stores what stands for none.
@@ -132,6 +130,7 @@ pub fn attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passed;
 
     const FACTS: PointerFacts = PointerFacts {
         range: (0x1000, 64),
@@ -150,10 +149,7 @@ mod tests {
     fn ask(facts: Option<&PointerFacts>, mut number: c_uint) -> Result<u64, CudaError> {
         let mut value = 0u64;
         let mut place = (&raw mut value).cast::<c_void>();
-        // SAFETY: places that are there during the call.
-        let (numbers, places) =
-            unsafe { ((&raw mut number).believe(), (&raw mut place).believe()) };
-        attributes(facts, 1, numbers, places)?;
+        attributes(facts, 1, passed(&raw mut number), passed(&raw mut place))?;
         Ok(value)
     }
 
@@ -177,8 +173,7 @@ mod tests {
         let host = PointerFacts { on_device: false, host_address: Some(0x1010), ..FACTS };
         assert_eq!(ask(Some(&host), attribute::MEMORY_TYPE), Ok(memory_type::HOST.into()));
         let mut value = 7u64;
-        // SAFETY: a place that is there during the call.
-        let place = unsafe { (&raw mut value).cast::<c_void>().believe() };
+        let place = passed((&raw mut value).cast::<c_void>());
         assert_eq!(FACTS.attribute(attribute::HOST_POINTER, place), Err(CudaError::INVALID_VALUE));
         assert_eq!(value, 0);
     }

@@ -161,7 +161,7 @@ fn check_pool_handles(kind: c_uint) -> CudaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
+    use crate::passed;
 
     #[test]
     fn what_is_set_is_read_back() {
@@ -169,8 +169,7 @@ mod tests {
         let mut pool = PoolState::new(3, 1 << 20, Sharing::Exportable(7));
         (pool.used, pool.used_high, pool.reserved_high) = (4000, 5000, 8192);
         let mut word = 0u64;
-        // SAFETY: a word that is there during the calls.
-        let to: Out<c_void> = unsafe { (&raw mut word).cast::<c_void>().believe() };
+        let to = passed((&raw mut word).cast::<c_void>());
         let read = |pool: &PoolState, attribute| {
             to.cast::<u64>().set(0)?;
             pool.attribute(4096, attribute, to)?;

@@ -3,6 +3,7 @@
 //! It is the descriptor of a file with nothing but the pool's number, which no process can guess.
 
 use crate::pool::Sharing;
+use crate::virtual_memory::with_descriptor;
 use channel::{pool_file, system};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::vmm;
@@ -29,29 +30,23 @@ pub fn export(sharing: Sharing, to: Out<c_void>, handle_type: c_uint, flags: u64
 /// How the pool is shared that cuMemPoolImportFromShareableHandle makes of a descriptor.
 pub fn import(handle: Out<c_void>, handle_type: c_uint, flags: u64) -> Result<Sharing, CudaError> {
     check(handle_type, flags)?;
-    // The descriptor comes as a pointer.
-    let fd = c_int::try_from(handle.address()).map_err(|_| CudaError::INVALID_VALUE)?;
-    pool_file::number_in(fd).map(Sharing::Imported).ok_or(CudaError::INVALID_VALUE)
+    with_descriptor(handle, |fd| pool_file::number_in(fd).ok_or(CudaError::INVALID_VALUE))
+        .map(Sharing::Imported)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
-    use std::os::fd::{FromRawFd, OwnedFd};
+    use crate::passed;
 
     #[test]
     fn another_process_knows_a_pool_by_its_number() {
         let number = pool_file::new_number().unwrap();
         let mut fd: c_int = -1;
-        // SAFETY: a place that is there during the calls.
-        let to: Out<c_void> = unsafe { (&raw mut fd).cast::<c_void>().believe() };
+        let to = passed((&raw mut fd).cast::<c_void>());
         export(Sharing::Exportable(number), to, vmm::HANDLE_POSIX_FD, 0).unwrap();
         let fd = to.cast::<c_int>().get().unwrap();
-        // SAFETY: it was made just now, and is closed once.
-        let _file = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: a descriptor in place of a pointer, which is not followed.
-        let handle: Out<c_void> = unsafe { (fd as usize as *mut c_void).believe() };
+        let handle = passed(fd as usize as *mut c_void);
         assert_eq!(import(handle, vmm::HANDLE_POSIX_FD, 0), Ok(Sharing::Imported(number)));
         assert_eq!(import(handle, vmm::HANDLE_POSIX_FD, 1), Err(CudaError::INVALID_VALUE));
         let other = export(Sharing::Own, to, vmm::HANDLE_POSIX_FD, 0);

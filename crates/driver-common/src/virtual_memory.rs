@@ -1,5 +1,6 @@
 //! Virtual memory: properties of allocations, access to them, and descriptors that come as pointers.
 
+use channel::system::open_descriptor;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::vmm;
 use cuda_api::pointer::Out;
@@ -40,18 +41,13 @@ pub fn with_descriptor<R>(
     f: impl FnOnce(BorrowedFd<'_>) -> Result<R, CudaError>,
 ) -> Result<R, CudaError> {
     let fd = c_int::try_from(handle.address()).map_err(|_| CudaError::INVALID_VALUE)?;
-    // SAFETY: a plain system call; descriptors that are not open answer an error.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: open, as just seen, and the program keeps it open during the call.
-    f(unsafe { BorrowedFd::borrow_raw(fd) })
+    f(open_descriptor(fd).map_err(|_| CudaError::INVALID_VALUE)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::pointer::FromProgram;
+    use crate::passed;
     use std::os::fd::AsRawFd;
 
     #[test]
@@ -66,10 +62,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_open_is_refused() {
-        let of = |fd: usize| {
-            // SAFETY: a descriptor in place of a pointer, which is not followed.
-            with_descriptor(unsafe { (fd as *mut c_void).believe() }, |fd| Ok(fd.as_raw_fd()))
-        };
+        let of = |fd: usize| with_descriptor(passed(fd as *mut c_void), |fd| Ok(fd.as_raw_fd()));
         assert_eq!(of(1), Ok(1));
         assert_eq!(of(999_999), Err(CudaError::INVALID_VALUE));
         assert_eq!(of(usize::MAX), Err(CudaError::INVALID_VALUE));

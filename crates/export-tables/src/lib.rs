@@ -16,6 +16,7 @@ mod slots;
 mod storage;
 mod tables;
 
+use cuda_api::pointer::In;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -42,10 +43,7 @@ pub trait Host: Send + Sync {
         Err(CudaError::NOT_SUPPORTED)
     }
     /// As cuModuleLoadData.
-    ///
-    /// # Safety
-    /// `image` points to an image as cuModuleLoadData takes it.
-    unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError>;
+    fn load_module(&self, image: In<c_void>) -> Result<CUmodule, CudaError>;
 }
 
 static HOST: OnceLock<&'static dyn Host> = OnceLock::new();

@@ -3,6 +3,7 @@
 
 use crate::host;
 use crate::storage::{self, Destructor};
+use cuda_api::pointer::{In, Out};
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,50 +13,28 @@ pub(crate) fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CudaError::UNKNOWN))
 }
 
-/// Where a caller wants a result: NULL, or a place for a `T` that is there until the function returns. Only a caller
-/// from C makes one, and promises that by the call.
-#[repr(transparent)]
-pub(crate) struct Place<T>(*mut T);
-
-impl<T> Place<T> {
-    /// Writes a result; CUDA_ERROR_INVALID_VALUE for NULL.
-    pub(crate) fn set(self, value: T) -> CUresult {
-        if self.0.is_null() {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        // SAFETY: not NULL, so good for writing by the caller's promise.
-        unsafe { self.0.write(value) };
-        Ok(())
-    }
-}
-
 // The runtime's interface.
 
 /// Loads a module from a fatbin's wrapper or header.
-pub(crate) unsafe extern "C" fn load_module(
-    module: Place<CUmodule>,
-    image: *const c_void,
-) -> CUresult {
+pub(crate) extern "C" fn load_module(module: Out<CUmodule>, image: In<c_void>) -> CUresult {
     guarded(|| {
         if image.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: the runtime passes an image as cuModuleLoadData takes it.
-        module.set(unsafe { host()?.load_module(image) }?)
+        module.set(host()?.load_module(image)?)
     })
 }
 
 /// The same with the arguments in reverse order.
-pub(crate) unsafe extern "C" fn load_module_from_header(
-    image: *const c_void,
-    module: Place<CUmodule>,
+pub(crate) extern "C" fn load_module_from_header(
+    image: In<c_void>,
+    module: Out<CUmodule>,
 ) -> CUresult {
-    // SAFETY: the same promises.
-    unsafe { load_module(module, image) }
+    load_module(module, image)
 }
 
 /// The primary context's handle, not retained.
-pub(crate) extern "C" fn primary_context(context: Place<CUcontext>, device: CUdevice) -> CUresult {
+pub(crate) extern "C" fn primary_context(context: Out<CUcontext>, device: CUdevice) -> CUresult {
     guarded(|| context.set(host()?.primary_context(device)?))
 }
 
@@ -69,21 +48,18 @@ pub(crate) extern "C" fn nothing() -> CUresult {
 /// Bytes of which any that is not zero would make the runtime call a hook.
 static NO_HOOKS: [u8; 4096] = [0; 4096];
 
-fn no_hooks(buffer: Place<*const u8>, count: Place<usize>, counted: usize) -> CUresult {
+fn no_hooks(buffer: Out<*const u8>, count: Out<usize>, counted: usize) -> CUresult {
     buffer.set(NO_HOOKS.as_ptr())?;
     count.set(counted)
 }
 
-pub(crate) extern "C" fn runtime_call_flags(
-    buffer: Place<*const u8>,
-    count: Place<usize>,
-) -> CUresult {
+pub(crate) extern "C" fn runtime_call_flags(buffer: Out<*const u8>, count: Out<usize>) -> CUresult {
     guarded(|| no_hooks(buffer, count, 1024))
 }
 
 pub(crate) extern "C" fn runtime_domain_flags(
-    buffer: Place<*const u8>,
-    count: Place<usize>,
+    buffer: Out<*const u8>,
+    count: Out<usize>,
 ) -> CUresult {
     guarded(|| no_hooks(buffer, count, 14))
 }
@@ -115,7 +91,7 @@ pub(crate) extern "C" fn storage_delete(context: CUcontext, key: *mut c_void) ->
 }
 
 pub(crate) extern "C" fn storage_get(
-    value: Place<*mut c_void>,
+    value: Out<*mut c_void>,
     context: CUcontext,
     key: *mut c_void,
 ) -> CUresult {
@@ -126,7 +102,7 @@ pub(crate) extern "C" fn storage_get(
 
 pub(crate) extern "C" fn context_check(
     _context: CUcontext,
-    result: Place<c_uint>,
+    result: Out<c_uint>,
     _detail: *mut *mut c_void,
 ) -> CUresult {
     guarded(|| result.set(0))
@@ -134,7 +110,7 @@ pub(crate) extern "C" fn context_check(
 
 // What tools and libraries ask of contexts and streams.
 
-pub(crate) extern "C" fn current_context(context: Place<CUcontext>) -> CUresult {
+pub(crate) extern "C" fn current_context(context: Out<CUcontext>) -> CUresult {
     guarded(|| {
         let current = host()?.current_context();
         context.set(current.unwrap_or(CUcontext::NULL))?;
@@ -142,14 +118,14 @@ pub(crate) extern "C" fn current_context(context: Place<CUcontext>) -> CUresult 
     })
 }
 
-pub(crate) extern "C" fn context_id(context: CUcontext, id: Place<u64>) -> CUresult {
+pub(crate) extern "C" fn context_id(context: CUcontext, id: Out<u64>) -> CUresult {
     guarded(|| id.set(host()?.context_id(or_current(context)?)?))
 }
 
 pub(crate) extern "C" fn stream_id(
     _context: CUcontext,
     stream: *mut c_void,
-    id: Place<u64>,
+    id: Out<u64>,
 ) -> CUresult {
     guarded(|| id.set(stream as u64))
 }
@@ -158,7 +134,7 @@ pub(crate) extern "C" fn stream_id(
 pub(crate) extern "C" fn private_stream(
     _context: CUcontext,
     stream: CUstream,
-    private: Place<*mut c_void>,
+    private: Out<*mut c_void>,
     per_thread: c_int,
 ) -> CUresult {
     let stream = match stream {

@@ -5,8 +5,9 @@
 
 use crate::host;
 use crate::integrity::{self, Question};
-use crate::slots::{self, Place, guarded};
+use crate::slots::{self, guarded};
 use cuda_api::CUresult;
+use cuda_api::pointer::Out;
 use std::ffi::{c_uint, c_void};
 
 /// One word of a table: a size or a function's address.
@@ -124,7 +125,7 @@ pub fn find(uuid: [u8; 16]) -> Option<*const c_void> {
 extern "C" fn integrity_check(
     version: c_uint,
     unix_seconds: u64,
-    result: Place<[u64; 2]>,
+    result: Out<[u64; 2]>,
 ) -> CUresult {
     guarded(|| {
         let host = host()?;

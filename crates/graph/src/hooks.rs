@@ -9,16 +9,13 @@ use crate::stream::StreamKey;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::launch_attribute::PRIORITY;
 use cuda_api::constants::{capture, vmm};
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
     CUmemLocation, CUresult, CUstream, CudaError,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-
-/// Launch attributes read from a program: more than there are.
-const ATTRIBUTES_MAX: usize = 64;
 
 impl<E: Send + 'static> Graphs<E> {
     /// Work is about to be put into a stream: true if it became a node of a capture's graph.
@@ -189,19 +186,6 @@ fn add<E>(tables: &mut Locked<'_, E>, number: u64, stream: StreamKey, kind: Node
     Ok(())
 }
 
-/// Attributes of a launch, of the configuration that a program passed.
-pub fn attributes_of(
-    config: &CUlaunchConfig,
-) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    Ok(attributes.as_in().array(count).iter())
-}
-
 /// The node of a launch, checked by the backend.
 pub fn kernel_node<B: Backend>(
     backend: B,
@@ -210,7 +194,7 @@ pub fn kernel_node<B: Backend>(
     params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> Result<KernelNode, CudaError> {
-    let attributes = attributes_of(config)?.collect::<Result<_, _>>()?;
+    let attributes = config.attributes()?.collect::<Result<_, _>>()?;
     let parameters = backend.kernel(function, config, params, extra)?;
     Ok(KernelNode::new(function, config, attributes, parameters))
 }

@@ -48,7 +48,7 @@ mod stream;
 pub use backend::Backend;
 pub use conditional::{ConditionalNode, Conditions, NumberedCondition, Rule};
 pub use cuda_api::CopyEnd;
-pub use hooks::{attributes_of, capture_alloc, capture_free, capture_launch, kernel_node};
+pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
 pub use lanes::Lanes;
 pub use memory::Allocation;
 pub use node::{AllocNode, CopyNode, HostNode, KernelNode, NodeKind, Parameters};

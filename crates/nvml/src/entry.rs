@@ -7,6 +7,7 @@
 //! Invariant: an entry is always code that may be called with the symbol's own signature.
 
 use crate::api;
+use crate::mode::Vendor;
 use crate::names_generated::{NAMES, exported_functions};
 use crate::status::Failure;
 use std::ffi::c_void;
@@ -47,12 +48,9 @@ pub(crate) fn lead_nowhere() {
     fill(|_| uninitialized as *const c_void);
 }
 
-/// Leads all calls to another library's functions, found by `lookup`.
-///
-/// # Safety
-/// `lookup` gives functions of NVML's signatures that stay loaded.
-pub(crate) unsafe fn lead_to(lookup: impl Fn(&str) -> Option<*const c_void>) {
-    fill(|name| lookup(name).unwrap_or(function_not_found as *const c_void));
+/// Leads all calls to NVIDIA's library, which has NVML's functions by their names.
+pub(crate) fn lead_to(vendor: &Vendor) {
+    fill(|name| vendor.function(name).unwrap_or(function_not_found as *const c_void));
 }
 
 fn fill(code: impl Fn(&str) -> *const c_void) {

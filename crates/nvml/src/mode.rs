@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::status::{Answer, Failure};
+use provider::DynamicLibrary;
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -58,27 +59,17 @@ fn find() -> Answer<Mode> {
     Vendor::load(&path).map(Mode::Vendor).ok_or(Failure::LIBRARY_NOT_FOUND)
 }
 
-/// NVIDIA's library, never unloaded.
-pub(crate) struct Vendor(*mut c_void);
-
-// SAFETY: the handle is only passed to dlsym, which may be called from any thread.
-unsafe impl Send for Vendor {}
-// SAFETY: as above.
-unsafe impl Sync for Vendor {}
+/// NVIDIA's library.
+pub(crate) struct Vendor(DynamicLibrary);
 
 impl Vendor {
     fn load(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        // SAFETY: a C string; the library is the installed driver's own.
-        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        (!library.is_null()).then_some(Self(library))
+        DynamicLibrary::open(&path).ok().map(Self)
     }
 
     /// The address of one of its functions.
     pub(crate) fn function(&self, name: &str) -> Option<*const c_void> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        (!address.is_null()).then_some(address.cast_const())
+        self.0.symbol(&CString::new(name).ok()?)
     }
 }

@@ -1,32 +1,30 @@
 //! Writing to where a caller said, and reading what it gave: pointers of C, each checked for NULL.
 //!
 //! That a pointer that is not NULL is good for its type is the caller's promise, made once, where
-//! the function was entered ([`Argument::accept`]).
+//! the function was entered ([`FromProgram`]).
 
 use crate::status::{Answer, Failure};
-use std::ffi::{CStr, c_char};
+use cuda_api::pointer::{self, FromProgram, In};
+use std::ffi::c_char;
 
 /// A parameter of a function of the API.
-pub(crate) trait Argument {
+pub(crate) trait Argument: FromProgram {
     /// As the function's body gets it.
-    type Inside;
-
-    /// Takes it over from C.
-    ///
-    /// # Safety
-    /// A pointer is NULL or good for what its type says until the function returns.
-    unsafe fn accept(self) -> Self::Inside;
+    type Inside: From<<Self as FromProgram>::Argument>;
 }
 
 /// Where one value, or the first of several, goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Out<T>(*mut T);
+pub(crate) struct Out<T>(pointer::Out<T>);
+
+impl<T> From<pointer::Out<T>> for Out<T> {
+    fn from(place: pointer::Out<T>) -> Self {
+        Self(place)
+    }
+}
 
 impl<T> Argument for *mut T {
     type Inside = Out<T>;
-    unsafe fn accept(self) -> Out<T> {
-        Out(self)
-    }
 }
 
 impl<T: Copy> Out<T> {
@@ -41,74 +39,58 @@ impl<T: Copy> Out<T> {
 
     /// Writes the value of that index, which the caller said there is room for.
     pub(crate) fn set_at(self, index: usize, value: T) -> Answer {
-        if self.0.is_null() {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
-        // SAFETY: not NULL, so good by `accept`'s promise for as many values as the caller said.
-        unsafe { self.0.add(index).write_unaligned(value) };
-        Ok(())
+        Ok(self.at(index).0.set(value)?)
     }
 
     /// Where the value of that index is, which the caller said there is room for.
     pub(crate) fn at(self, index: usize) -> Self {
-        Self(self.0.wrapping_add(index))
+        Self(self.0.array(index + 1).place(index))
     }
 
     /// What is there: for parameters that are read and written.
     pub(crate) fn get(self) -> Answer<T> {
-        if self.0.is_null() {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
-        // SAFETY: not NULL, so good by `accept`'s promise, and of a type that any bytes are.
-        Ok(unsafe { self.0.read_unaligned() })
+        Ok(self.0.get()?)
     }
 }
 
 impl Out<c_char> {
     /// Writes a NUL-terminated text; INSUFFICIENT_SIZE if it does not fit into `length` bytes.
     pub(crate) fn set_text(self, text: &str, length: u32) -> Answer {
-        if self.0.is_null() {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
+        self.0.required()?;
         if text.len() >= length as usize {
             return Err(Failure::INSUFFICIENT_SIZE);
         }
-        for (index, byte) in text.bytes().chain([0]).enumerate() {
-            self.set_at(index, byte as c_char)?;
-        }
-        Ok(())
+        Ok(self.0.set_text(length as usize, text.as_bytes())?)
     }
 }
 
 /// A NUL-terminated text that the caller gave.
-pub(crate) struct Text(*const c_char);
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Text(In<c_char>);
+
+impl From<In<c_char>> for Text {
+    fn from(text: In<c_char>) -> Self {
+        Self(text)
+    }
+}
 
 impl Argument for *const c_char {
     type Inside = Text;
-    unsafe fn accept(self) -> Text {
-        Text(self)
-    }
 }
 
 impl Text {
-    pub(crate) fn get(&self) -> Answer<&str> {
-        if self.0.is_null() {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
-        // SAFETY: not NULL, so a C string by `accept`'s promise.
-        let text = unsafe { CStr::from_ptr(self.0) };
-        text.to_str().map_err(|_| Failure::INVALID_ARGUMENT)
+    pub(crate) fn get(&self) -> Answer<String> {
+        self.0.text()?.into_string().map_err(|_| Failure::INVALID_ARGUMENT)
     }
 }
 
-macro_rules! by_value {
-    ($($ty:ty),*) => {$(
-        impl Argument for $ty {
-            type Inside = Self;
-            unsafe fn accept(self) -> Self {
-                self
-            }
-        }
-    )*};
+impl Argument for u32 {
+    type Inside = Self;
 }
-by_value!(u32, i32, u64);
+impl Argument for i32 {
+    type Inside = Self;
+}
+impl Argument for u64 {
+    type Inside = Self;
+}

@@ -1,10 +1,18 @@
 //! NVML's return codes.
 
+use cuda_api::CudaError;
 use std::ffi::CStr;
 
 /// Why a call failed: an `nvmlReturn_t` other than NVML_SUCCESS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure(pub(crate) u32);
+
+/// NULL where it is not allowed, all that pointers are refused for.
+impl From<CudaError> for Failure {
+    fn from(_: CudaError) -> Self {
+        Self::INVALID_ARGUMENT
+    }
+}
 
 /// What a function of the API returns.
 pub(crate) type Answer<T = ()> = Result<T, Failure>;

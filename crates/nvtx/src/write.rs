@@ -24,16 +24,13 @@ pub(crate) fn open() -> bool {
 
 /// Time of CLOCK_MONOTONIC, ns.
 pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the local is written.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// This thread's number.
 pub(crate) fn thread() -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Writes a range that ends now, of the thread that began it. `domain` is one word.

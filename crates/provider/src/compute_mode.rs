@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -71,8 +70,7 @@ fn names(uid: u32) -> Vec<String> {
 }
 
 fn own_uid() -> u32 {
-    // SAFETY: takes and changes nothing.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The file that holds: the first that there is, and that root or this user has written.
@@ -140,15 +138,14 @@ pub struct Use {
 /// CUDA_ERROR_DEVICE_UNAVAILABLE.
 pub fn enter(directory: &Path) -> Option<Use> {
     let Some(file) = file_in(directory) else { return Some(Use { _lock: None }) };
-    let wanted = match mode_of(&file) {
+    // The lock is the open file's, and goes with it. Beside one that is alone no other is let in, even if the
+    // mode has changed meanwhile.
+    let locked = match mode_of(&file) {
         ComputeMode::Prohibited => return None,
-        ComputeMode::ExclusiveProcess => libc::LOCK_EX,
-        ComputeMode::Default => libc::LOCK_SH,
+        ComputeMode::ExclusiveProcess => file.try_lock(),
+        ComputeMode::Default => file.try_lock_shared(),
     };
-    // SAFETY: the descriptor is open; the lock is the open file's, and goes with it.
-    let locked = unsafe { libc::flock(file.as_raw_fd(), wanted | libc::LOCK_NB) } == 0;
-    // Beside one that is alone no other is let in, even if the mode has changed meanwhile.
-    locked.then_some(Use { _lock: Some(file) })
+    locked.is_ok().then_some(Use { _lock: Some(file) })
 }
 
 #[cfg(test)]

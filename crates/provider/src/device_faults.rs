@@ -52,9 +52,11 @@ fn open(place: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(place.join(FILE_NAME))?;
     let owner = file.metadata()?.uid();
-    // SAFETY: takes and changes nothing.
-    let own = unsafe { libc::geteuid() };
-    if owner == 0 || owner == own { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 /// Writes an error down.

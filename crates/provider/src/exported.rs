@@ -3,6 +3,7 @@
 //! Not by `dlsym`: libraries put before a program (LD_PRELOAD) have a `dlsym` of their own that answers with their
 //! own `cu...` functions for any library, and these call the library that asked.
 
+use crate::dynamic_library::DynamicLibrary;
 use std::ffi::{CStr, c_char, c_void};
 
 /// `struct link_map` of link.h, as far as it is public.
@@ -60,19 +61,19 @@ pub(crate) struct Exported {
 }
 
 impl Exported {
-    /// Of what `dlopen` gave; `None` if it has no table of the usual kind.
-    ///
-    /// # Safety
-    /// The handle is of a library that is never unloaded.
-    pub(crate) unsafe fn of(handle: *mut c_void) -> Option<Self> {
+    /// Those of a library; `None` if it has no table of the usual kind.
+    pub(crate) fn of(library: DynamicLibrary) -> Option<Self> {
         let mut map: *const LinkMap = std::ptr::null();
-        // SAFETY: the handle is one of dlopen's; the answer is a pointer, which is written to a local.
-        let found = unsafe { libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) };
-        if found != 0 || map.is_null() {
-            return None;
-        }
-        // SAFETY: the loader keeps the structure for as long as the library is loaded.
-        let LinkMap { base, dynamic, .. } = unsafe { map.read() };
+        // SAFETY: the handle is one of dlopen's; the answer is a pointer, which is written to a local, to a
+        // structure that the loader keeps for as long as the library is loaded.
+        let LinkMap { base, dynamic, .. } = unsafe {
+            let place = (&raw mut map).cast();
+            let found = libc::dlinfo(library.handle(), libc::RTLD_DI_LINKMAP, place);
+            if found != 0 || map.is_null() {
+                return None;
+            }
+            map.read()
+        };
         let mut table = [0; 4];
         for index in 0.. {
             // SAFETY: the section ends with an entry that says so.
@@ -153,20 +154,15 @@ mod tests {
     #[test]
     fn what_a_library_exports_is_found_as_the_loader_finds_it() {
         for library in [c"libc.so.6", c"libm.so.6"] {
-            // SAFETY: the library is a part of this process already.
-            let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) };
-            assert!(!handle.is_null());
-            // SAFETY: it is never closed.
-            let exported = unsafe { Exported::of(handle) }.expect("its tables");
+            let library = DynamicLibrary::open(library).unwrap();
+            let exported = Exported::of(library).expect("its tables");
             let mut seen = 0;
             for name in [c"getpid", c"malloc", c"lgamma", c"qsort", c"exp2f", c"cuInit", c"nothing"]
             {
-                // SAFETY: as above; the name is a C string.
-                let wanted = unsafe { libc::dlsym(handle, name.as_ptr()) }.cast_const();
                 let found = exported.find(name);
                 // The loader looks at what a library needs too, and calls what chooses a function.
-                if let Some(found) = found {
-                    assert_eq!(found, wanted, "{name:?}");
+                if found.is_some() {
+                    assert_eq!(found, library.symbol(name), "{name:?}");
                     seen += 1;
                 }
             }

@@ -3,11 +3,10 @@
 //! For messages. Programs carry their images in their own file; frameworks in those of their
 //! libraries, which the person who reads the message may not have built.
 
+use crate::dynamic_library::file_of_address;
 use locks::Mutex;
 use std::collections::BTreeSet;
-use std::ffi::{CStr, OsStr, c_void};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where an image came from.
@@ -22,17 +21,7 @@ pub enum ImageOrigin {
 impl ImageOrigin {
     /// That of an image at an address of this process.
     pub fn of_address(address: usize) -> Self {
-        // SAFETY: zero is a value of every field.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: dladdr compares the address with those of loaded files, and reads nothing there.
-        let found = unsafe { libc::dladdr(address as *const c_void, &raw mut info) };
-        if found == 0 || info.dli_fname.is_null() {
-            return Self::Memory;
-        }
-        // SAFETY: dladdr gives a C string that lives as long as the file is loaded, which it is: the
-        // caller was passed an address in it.
-        let name = unsafe { CStr::from_ptr(info.dli_fname) };
-        Self::File(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+        file_of_address(address).map_or(Self::Memory, Self::File)
     }
 
     /// That of a file that the program named.

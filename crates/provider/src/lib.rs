@@ -5,12 +5,13 @@
 //! that goes by the same name is never taken for it; a file that carries the client's [`MARKER`]
 //! is refused. A provider is never unloaded.
 //!
-//! This crate calls no driver function; it links nothing but the C library.
+//! This crate calls no driver function; it links no library but the C library.
 
 mod choice;
 pub mod compute_mode;
 pub mod device_faults;
 mod driver_version;
+mod dynamic_library;
 mod error;
 mod exported;
 mod image_origin;
@@ -21,6 +22,7 @@ mod whole;
 
 pub use choice::{Choice, Found};
 pub use driver_version::asked_driver_version;
+pub use dynamic_library::{DynamicLibrary, file_of_address};
 pub use error::ProviderError;
 pub use image_origin::ImageOrigin;
 pub use library::Provider;

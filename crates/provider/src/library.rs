@@ -1,5 +1,6 @@
 //! A loaded provider.
 
+use crate::dynamic_library::DynamicLibrary;
 use crate::exported::Exported;
 use crate::whole::cut_off;
 use crate::{MARKER, ProviderError};
@@ -30,8 +31,7 @@ pub struct Provider {
     kind: Kind,
 }
 
-// SAFETY: the handle is only passed to dlsym, which may be called from any thread, and the library's own
-// tables are read only; the tables here hold function pointers.
+// SAFETY: the library's own tables are read only; the tables here hold function pointers.
 unsafe impl Send for Provider {}
 // SAFETY: as above; nothing is mutable.
 unsafe impl Sync for Provider {}
@@ -48,27 +48,12 @@ impl Provider {
         }
         let c_path = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| error("the path has a NUL byte".into()))?;
-        // SAFETY: c_path is a C string. The library's initialisers run: it was chosen by the
-        // user or is the installed driver.
-        let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror gives NULL or a C string that is valid until the next call here.
-            let reason = unsafe { libc::dlerror() };
-            let reason = if reason.is_null() {
-                "cannot be loaded".to_owned()
-            } else {
-                // SAFETY: checked for NULL above.
-                unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned()
-            };
-            return Err(error(reason));
-        }
-        let symbols = Symbols::of(handle);
+        let symbols = Symbols::of(DynamicLibrary::open(&c_path).map_err(error)?);
         let lookup = |name: &CStr| symbols.find(name);
         // SAFETY: the library is a CUDA driver by the user's or the installation's word, its cu*
-        // symbols have cuda.h's signatures, and it stays loaded.
-        let table = unsafe { DriverTable::resolve(lookup) };
-        // SAFETY: as above; the names are the project's own.
-        let extension = unsafe { Extension::resolve(lookup) };
+        // symbols have cuda.h's signatures, and it stays loaded. The extension's names are our own.
+        let (table, extension) =
+            unsafe { (DriverTable::resolve(lookup), Extension::resolve(lookup)) };
         Ok(Self { path: path.to_path_buf(), symbols, table, extension, kind })
     }
 
@@ -104,28 +89,21 @@ enum Symbols {
     /// In its own table.
     Own(Exported),
     /// By the loader: the functions are those of a library that it needs, or the table is of another kind.
-    Loader(*mut c_void),
+    Loader(DynamicLibrary),
 }
 
 impl Symbols {
-    /// Of what `dlopen` gave, which is never closed.
-    fn of(handle: *mut c_void) -> Self {
-        // SAFETY: libraries of providers stay loaded.
-        let exported = unsafe { Exported::of(handle) };
-        match exported.filter(|exported| exported.find(c"cuInit").is_some()) {
+    fn of(library: DynamicLibrary) -> Self {
+        match Exported::of(library).filter(|exported| exported.find(c"cuInit").is_some()) {
             Some(exported) => Self::Own(exported),
-            None => Self::Loader(handle),
+            None => Self::Loader(library),
         }
     }
 
     fn find(&self, name: &CStr) -> Option<*const c_void> {
         match self {
             Self::Own(exported) => exported.find(name),
-            Self::Loader(handle) => {
-                // SAFETY: handle came from dlopen and is never closed; name is a C string.
-                let address = unsafe { libc::dlsym(*handle, name.as_ptr()) };
-                (!address.is_null()).then_some(address.cast_const())
-            }
+            Self::Loader(library) => library.symbol(name),
         }
     }
 }

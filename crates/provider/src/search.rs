@@ -1,8 +1,8 @@
 //! Where provider libraries are.
 
 use crate::ProviderError;
+use crate::dynamic_library::file_of_address;
 use cuda_api::environment::OPENMPS_LIB_DIR;
-use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -105,25 +105,13 @@ fn driver_root_of(library: &Path) -> Option<PathBuf> {
 
 /// The library or program that this code is part of, links followed.
 fn own_file() -> Option<PathBuf> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: the address is that of a function of ours; info is writable.
-    let found = unsafe { libc::dladdr(own_file as *const libc::c_void, &mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr gave a NUL-terminated name that lives as long as the object is loaded.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    let address = own_file as *const () as usize;
+    let path = file_of_address(address)?;
     // A library's name is its path as it was found, which LD_LIBRARY_PATH may have made relative to a
     // directory that is not the current one any more. The program's own is what it was called, perhaps no path.
     let path = match path.is_absolute() {
-        true => path.to_path_buf(),
-        false => mapped_file(own_file as *const () as u64)?,
+        true => path,
+        false => mapped_file(address as u64)?,
     };
     path.canonicalize().ok()
 }

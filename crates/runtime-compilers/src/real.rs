@@ -4,6 +4,7 @@
 //! same name on the loader's search path.
 
 use crate::REAL;
+use provider::{DynamicLibrary, file_of_address};
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -18,42 +19,21 @@ const DIRECTORIES: [&str; 5] = [
     "/usr/lib",
 ];
 
-/// What was loaded: its handle, for dlsym. `None` if there is no such library.
-fn handle() -> Option<usize> {
-    static HANDLE: OnceLock<Option<usize>> = OnceLock::new();
-    *HANDLE.get_or_init(|| {
+/// What was loaded. `None` if there is no such library.
+fn library() -> Option<DynamicLibrary> {
+    static LIBRARY: OnceLock<Option<DynamicLibrary>> = OnceLock::new();
+    *LIBRARY.get_or_init(|| {
         let own = own_path()?;
         let name = own.file_name()?;
         let asked: Vec<u8> = [REAL.as_bytes(), name.as_bytes()].concat();
-        open(&CString::new(asked).ok()?).or_else(|| {
-            let next = next_on_path(&own, name)?;
-            open(&CString::new(next.into_os_string().into_vec()).ok()?)
-        })
+        let open = |name: Vec<u8>| DynamicLibrary::open(&CString::new(name).ok()?).ok();
+        open(asked).or_else(|| open(next_on_path(&own, name)?.into_os_string().into_vec()))
     })
-}
-
-fn open(path: &CStr) -> Option<usize> {
-    // SAFETY: the name is a C string. The library is a compiler that programs load themselves.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    (!handle.is_null()).then_some(handle as usize)
 }
 
 /// The file that this code was loaded from.
 pub(crate) fn own_path() -> Option<PathBuf> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: the address is one of this library, and the structure is written.
-    let found = unsafe { libc::dladdr(own_path as *const c_void, &raw mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr gives a C string that lives as long as the library.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(Path::new(OsStr::from_bytes(name.to_bytes())).to_path_buf())
+    file_of_address(own_path as *const () as usize)
 }
 
 /// The next file of that name, which is another one.
@@ -69,10 +49,7 @@ fn next_on_path(own: &Path, name: &OsStr) -> Option<PathBuf> {
 
 /// The address of a function of the real library; `None` if it has none of that name, or is not there.
 pub(crate) fn symbol(name: &CStr) -> Option<*const c_void> {
-    let handle = handle()? as *mut c_void;
-    // SAFETY: a handle of dlopen that is never closed, and a C string.
-    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    (!address.is_null()).then_some(address.cast_const())
+    library()?.symbol(name)
 }
 
 /// Calls a function of the real library; `missing` is the answer if there is none.

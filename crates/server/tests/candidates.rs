@@ -67,7 +67,7 @@ fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code(
     let late = server.receive();
     assert!(matches!(late, Message::ClientGone(_)), "{late:?}");
     let faults = server.faults.take();
-    let parts: Vec<_> = faults.iter().map(|fault| (fault.pid, fault.is_culprit)).collect();
+    let parts: Vec<_> = faults.iter().map(|fault| (fault.pid, fault.is_faulting)).collect();
     assert_eq!(parts, [(fresh.pid, false), (culprit.pid, false)]);
     assert!(faults[1].why.contains("its kernels fault, the rarest launched 0 times"), "{faults:?}");
     server.ask(7, Question::Status);

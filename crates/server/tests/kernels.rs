@@ -100,7 +100,7 @@ fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
     });
     let faults = server.faults.take();
     let [fault] = &faults[..] else { panic!("{faults:?}") };
-    assert_eq!((fault.pid, fault.is_culprit), (thief.pid, true));
+    assert_eq!((fault.pid, fault.is_faulting), (thief.pid, true));
     assert!(fault.error.contains("ILLEGAL_ADDRESS"), "{fault:?}");
     assert!(fault.why.contains("kernel write_word, block (0,0,0)"), "{fault:?}");
 }

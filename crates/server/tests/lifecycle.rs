@@ -407,7 +407,7 @@ fn the_daemon_hears_when_a_client_has_restored_what_it_had_at_another_server() {
     assert!(!log.contains("9 operations"), "{log}");
     loop {
         let message = server.daemon.receive().expect("a message of the server").0;
-        if let Message::Declared(restored) = message {
+        if let Message::Restored(restored) = message {
             assert_eq!((restored.process, restored.operations), (client.pid, 7));
             break assert!(!restored.is_lost);
         }

@@ -2,7 +2,7 @@
 //!
 //! It gives out addresses, not references: the memory may be shared with a peer or a device.
 
-use super::{FileError, PAGE_BYTES, Reservation, Seals, check};
+use super::{FileError, OwnedPages, PAGE_BYTES, Reservation, Seals, check};
 use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,11 +14,20 @@ use std::sync::Arc;
 pub struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
-    /// The window it was mapped into, which takes the addresses back.
-    window: Option<Arc<Reservation>>,
+    owner: Owner,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and gives out raw addresses only.
+/// Who has a mapping's addresses.
+#[derive(Debug)]
+enum Owner {
+    Mapping {
+        _pages: OwnedPages,
+    },
+    /// The window it was mapped into, which takes them back.
+    Window(Arc<Reservation>),
+}
+
+// SAFETY: as for `OwnedPages`.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -33,9 +42,19 @@ impl Mapping {
 
     /// Maps the first `bytes` bytes of a file, whose seals and size were checked, anywhere.
     pub(super) fn anywhere(fd: BorrowedFd<'_>, bytes: u64, protection: i32) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let base = super::map_unused(0, bytes, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
-        Ok(Self { base, bytes, window: None })
+        OwnedPages::map(0, bytes, protection, libc::MAP_SHARED, fd.as_raw_fd()).map(Self::of)
+    }
+
+    /// Maps zeros, readable and writable, private, anywhere.
+    pub fn anonymous(bytes: u64) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        OwnedPages::map(0, bytes, protection, flags, -1).map(Self::of)
+    }
+
+    fn of(pages: OwnedPages) -> Self {
+        let OwnedPages { base, bytes } = pages;
+        Self { base, bytes, owner: Owner::Mapping { _pages: pages } }
     }
 
     /// Its first byte.
@@ -69,18 +88,14 @@ impl Reservation {
     ) -> Result<Mapping, FileError> {
         check(&fd, Seals::MAPPABLE, bytes, bytes)?;
         let (base, bytes) = self.place(fd.as_fd(), address, bytes)?;
-        Ok(Mapping { base, bytes, window: Some(Arc::clone(self)) })
+        Ok(Mapping { base, bytes, owner: Owner::Window(Arc::clone(self)) })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        match &self.window {
-            Some(window) => window.take_back(self.base, self.bytes),
-            None => {
-                // SAFETY: the range was mapped by `anywhere` for this value only.
-                unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
-            }
+        if let Owner::Window(window) = &self.owner {
+            window.take_back(self.base, self.bytes);
         }
     }
 }
@@ -91,17 +106,24 @@ const _: () = assert!(PAGE_BYTES.is_power_of_two());
 mod tests {
     use super::super::create_sealed;
     use super::*;
+    use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    impl Mapping {
+        /// A byte of one that is readable and writable.
+        pub(crate) fn byte(&self, offset: usize) -> &AtomicU8 {
+            assert!(offset < self.bytes);
+            // SAFETY: mapped for as long as it is borrowed, and tests use it by this alone.
+            unsafe { AtomicU8::from_ptr(self.base.as_ptr().add(offset)) }
+        }
+    }
 
     #[test]
     fn two_mappings_show_one_file() {
         let fd = create_sealed(c"test", 8192, Seals::SIZE).unwrap();
         let one = Mapping::shared(&fd, 8192).unwrap();
         let two = Mapping::shared(&fd, 8192).unwrap();
-        // SAFETY: both addresses are mapped for 8192 bytes by the mappings above.
-        unsafe {
-            one.base().add(5000).write_volatile(42);
-            assert_eq!(two.base().add(5000).read_volatile(), 42);
-        }
+        one.byte(5000).store(42, Relaxed);
+        assert_eq!(two.byte(5000).load(Relaxed), 42);
         assert!(matches!(Mapping::shared(&fd, 4096), Err(FileError::Size { .. })));
     }
 }

@@ -23,22 +23,41 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
-/// Maps where nothing is mapped: at `wanted`, which is a hint but with MAP_FIXED_NOREPLACE, or anywhere.
-fn map_unused(
-    wanted: usize,
+/// Mapped addresses that have one owner. They are unmapped when it is dropped.
+#[derive(Debug)]
+struct OwnedPages {
+    base: NonNull<u8>,
     bytes: usize,
-    protection: i32,
-    flags: i32,
-    fd: RawFd,
-) -> io::Result<NonNull<u8>> {
-    assert_eq!(flags & libc::MAP_FIXED, 0, "what is mapped stays");
-    let wanted = core::ptr::without_provenance_mut(wanted);
-    // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
-    let base = unsafe { libc::mmap(wanted, bytes, protection, flags, fd, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and gives out raw addresses only.
+unsafe impl Send for OwnedPages {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedPages {}
+
+impl OwnedPages {
+    /// Maps where nothing is mapped: at `wanted`, which is a hint but with MAP_FIXED_NOREPLACE, or anywhere.
+    fn map(wanted: u64, bytes: u64, protection: i32, flags: i32, fd: RawFd) -> io::Result<Self> {
+        assert_eq!(flags & libc::MAP_FIXED, 0, "what is mapped stays");
+        let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let bytes = usize::try_from(bytes).map_err(too_long)?;
+        let wanted = usize::try_from(wanted).map_err(too_long)?;
+        let wanted = core::ptr::without_provenance_mut(wanted);
+        // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+        let base = unsafe { libc::mmap(wanted, bytes, protection, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { base, bytes })
     }
-    Ok(NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?)
+}
+
+impl Drop for OwnedPages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` for this value alone.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
 }
 
 /// Bytes of a page.
@@ -53,8 +72,6 @@ impl Seals {
     pub const SIZE: Self = Self(Self::MAPPABLE.0.union(SealFlags::SEAL));
     /// Its size and its content are what they are. For images.
     pub const ALL: Self = Self(Self::SIZE.0.union(SealFlags::WRITE));
-    /// It never gets shorter: the least that a file needs for its mapped pages to stay.
-    pub const LASTING: Self = Self(SealFlags::SHRINK);
     /// The least that a file needs to be mapped safely.
     pub const MAPPABLE: Self = Self(SealFlags::SHRINK.union(SealFlags::GROW));
     /// The least that a file needs to be looked at as plain bytes.

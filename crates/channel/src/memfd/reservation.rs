@@ -1,29 +1,26 @@
 //! Address reservation: a window of addresses that nothing else in the process can get, for memory
 //! that must be at the same address in two processes.
 
-use super::PAGE_BYTES;
+use super::{OwnedPages, PAGE_BYTES};
 use core::ptr::NonNull;
 use locks::Mutex;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
+
+/// How addresses without memory are mapped.
+const NOTHING: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 /// A reserved window of addresses: mapped without access, taking no memory. Pieces of it are
 /// replaced by files with [`Reservation::map`]; it is released when the last piece and the last
 /// handle are gone.
 #[derive(Debug)]
 pub struct Reservation {
-    base: NonNull<u8>,
-    bytes: usize,
+    pages: OwnedPages,
     /// Pieces in use: offset to length, bytes.
     used: Mutex<BTreeMap<usize, usize>>,
 }
-
-// SAFETY: the window belongs to the process, not to a thread; `used` is behind a lock.
-unsafe impl Send for Reservation {}
-// SAFETY: as above.
-unsafe impl Sync for Reservation {}
 
 impl Reservation {
     /// Reserves `bytes` bytes at `address`, both multiples of a page.
@@ -52,13 +49,9 @@ impl Reservation {
                 format!("{bytes} bytes are not a number of pages"),
             ));
         }
-        let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
-        let bytes = usize::try_from(bytes).map_err(too_long)?;
-        let wanted = usize::try_from(address).map_err(too_long)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag;
-        let base = super::map_unused(wanted, bytes, libc::PROT_NONE, flags, -1)?;
-        let window = Arc::new(Self { base, bytes, used: Mutex::default() });
-        if flag != 0 && base.as_ptr().addr() != wanted {
+        let pages = OwnedPages::map(address, bytes, libc::PROT_NONE, NOTHING | flag, -1)?;
+        let window = Arc::new(Self { pages, used: Mutex::default() });
+        if flag != 0 && window.address() != address {
             // A kernel older than 4.17 takes the address for a hint; `window` is unmapped here.
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -67,12 +60,12 @@ impl Reservation {
 
     /// Its first address.
     pub fn address(&self) -> u64 {
-        self.base.as_ptr().addr() as u64
+        self.pages.base.as_ptr().addr() as u64
     }
 
     /// Its length in bytes.
     pub const fn bytes(&self) -> u64 {
-        self.bytes as u64
+        self.pages.bytes as u64
     }
 
     /// True if the whole range lies in the window.
@@ -111,22 +104,9 @@ impl Reservation {
         if before.is_some_and(|(start, bytes)| start + bytes > offset) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let base = self.base.map_addr(|address| address.saturating_add(offset));
-        // SAFETY: the range lies in this window, which is mapped without access, and no other
-        // mapping uses a part of it, so replacing it takes away no memory that is in use.
-        let result = unsafe {
-            libc::mmap(
-                base.as_ptr().cast(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_FIXED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if result == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let base = self.pages.base.map_addr(|address| address.saturating_add(offset));
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        Self::replace(base, length, rights, libc::MAP_SHARED, fd.as_raw_fd())?;
         used.insert(offset, length);
         Ok((base, length))
     }
@@ -134,29 +114,25 @@ impl Reservation {
     /// Makes a mapping's addresses inaccessible again and free for others.
     pub(super) fn take_back(&self, base: NonNull<u8>, bytes: usize) {
         let mut used = self.used.lock();
-        // SAFETY: called by the Mapping that owns the range, on its end.
-        let result = unsafe {
-            libc::mmap(
-                base.as_ptr().cast(),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-                -1,
-                0,
-            )
-        };
         // If even that fails (no more mappings allowed), the range stays in use: it can still be
         // read, and no other memory is mapped there.
-        if result != libc::MAP_FAILED {
-            used.remove(&(base.as_ptr().addr() - self.base.as_ptr().addr()));
+        if Self::replace(base, bytes, libc::PROT_NONE, NOTHING, -1).is_ok() {
+            used.remove(&(base.as_ptr().addr() - self.pages.base.as_ptr().addr()));
         }
     }
-}
 
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        // SAFETY: every Mapping inside holds the window alive, so nothing in it is in use.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    /// Maps something else at a range of the window.
+    fn replace(
+        base: NonNull<u8>,
+        bytes: usize,
+        protection: i32,
+        flags: i32,
+        fd: RawFd,
+    ) -> io::Result<()> {
+        let base = base.as_ptr().cast();
+        // SAFETY: no mapping uses a part of the range, or the one that has it ends.
+        let result = unsafe { libc::mmap(base, bytes, protection, flags | libc::MAP_FIXED, fd, 0) };
+        if result == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
@@ -165,6 +141,7 @@ mod tests {
     use super::super::create_sealed;
     use super::*;
     use crate::memfd::{FileError, Mapping, Seals};
+    use core::sync::atomic::Ordering::Relaxed;
 
     fn kind(result: Result<Mapping, FileError>) -> io::ErrorKind {
         match result {
@@ -180,15 +157,13 @@ mod tests {
         let at = window.address() + 8 * PAGE_BYTES;
         let piece = window.map(&fd, at, 4 * PAGE_BYTES).unwrap();
         assert_eq!((piece.address(), piece.bytes()), (at, 4 * PAGE_BYTES));
-        // SAFETY: the piece is mapped readable and writable.
-        unsafe { piece.base().write_volatile(9) };
+        piece.byte(0).store(9, Relaxed);
         for overlap in [at, at - PAGE_BYTES, at + 3 * PAGE_BYTES] {
             let result = window.map(&fd, overlap, 4 * PAGE_BYTES);
             assert_eq!(kind(result), io::ErrorKind::AlreadyExists);
         }
         let beside = window.map(&fd, at + 4 * PAGE_BYTES, 4 * PAGE_BYTES).unwrap();
-        // SAFETY: as above; it is the same file.
-        assert_eq!(unsafe { beside.base().read_volatile() }, 9);
+        assert_eq!(beside.byte(0).load(Relaxed), 9, "it is the same file");
         drop(piece);
         window.map(&fd, at - PAGE_BYTES, 4 * PAGE_BYTES).unwrap();
     }

@@ -11,7 +11,7 @@ pub struct ClientFault {
     /// Its command line, as it says.
     pub command: String,
     /// It is known that it was this one: it has the error. Else others may have been it too.
-    pub is_culprit: bool,
+    pub is_faulting: bool,
     /// The error's name.
     pub error: String,
     /// Which kernel, or what was in flight, and how it was found, in words.
@@ -22,7 +22,7 @@ impl Body for ClientFault {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u32(self.pid);
         to.text(&self.command, COMMAND_LINE_BYTES_MAX);
-        to.bool(self.is_culprit);
+        to.bool(self.is_faulting);
         to.text(&self.error, REASON_BYTES_MAX);
         to.text(&self.why, REASON_BYTES_MAX);
         Ok(())
@@ -31,7 +31,7 @@ impl Body for ClientFault {
         Ok(Self {
             pid: from.u32()?,
             command: from.text(COMMAND_LINE_BYTES_MAX)?,
-            is_culprit: from.bool()?,
+            is_faulting: from.bool()?,
             error: from.text(REASON_BYTES_MAX)?,
             why: from.text(REASON_BYTES_MAX)?,
         })
@@ -40,7 +40,7 @@ impl Body for ClientFault {
 
 /// A client that has said to its next server what it had at a lost one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
+pub struct Restored {
     /// Its process.
     pub process: u32,
     /// Operations that were in flight and are repeated. Since protocol 3.
@@ -49,7 +49,7 @@ pub struct Declared {
     pub is_lost: bool,
 }
 
-impl Body for Declared {
+impl Body for Restored {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u32(self.process);
         to.grown(|to| {

@@ -19,7 +19,7 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne), [`Leave`](Message::Leave) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Candidate`](Message::Candidate), [`ClientFault`], [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Candidate`](Message::Candidate), [`ClientFault`], [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Restored`](Message::Restored), [`Serving`] |
 
 mod accounting;
 mod counts;
@@ -43,7 +43,7 @@ pub use counts::{
     StreamCounts, SubmittedCounts,
 };
 pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
-pub use fault::{ClientFault, Declared};
+pub use fault::{ClientFault, Restored};
 pub use handshake::{
     Client, Hello, Refused, Release, WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED,
     WELCOME_WANTS_NOTES, Welcome, Window, pid_of_process, process_number,
@@ -313,7 +313,7 @@ messages! {
     /// its settings, or refuses.
     52 Serving(Serving), fds 0;
     /// A client has declared what it had at another server, and what becomes of its work.
-    53 Declared(Declared), fds 0;
+    53 Restored(Restored), fds 0;
     /// A server whose context is spoiled may end: its clients have gone on at the next one.
     54 Leave(()), fds 0;
     /// A client has ended; what it has used.

@@ -296,7 +296,7 @@ fn message() -> impl Strategy<Value = Message> {
         Just(Message::Exiting(())),
         Just(Message::Leave(())),
         (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(process, operations, is_lost)| {
-            Message::Declared(Declared { process, operations, is_lost })
+            Message::Restored(Restored { process, operations, is_lost })
         }),
         ".{0,80}".prop_map(Message::Fault),
         any::<u32>().prop_map(Message::Candidate),
@@ -312,8 +312,8 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Ended(EndedClient { status, began_ms, wall_ms, peak_memory_bytes })
         }),
         (any::<u32>(), ".{0,40}", any::<bool>(), ".{0,40}", ".{0,80}").prop_map(
-            |(pid, command, is_culprit, error, why)| {
-                Message::ClientFault(ClientFault { pid, command, is_culprit, error, why })
+            |(pid, command, is_faulting, error, why)| {
+                Message::ClientFault(ClientFault { pid, command, is_faulting, error, why })
             }
         ),
     ]
@@ -346,7 +346,7 @@ fn without_what_grew(mut message: Message) -> Message {
         }
         Message::Settings(of) => of.namespace = None,
         Message::Ended(of) => forget_grown(&mut of.status),
-        Message::Declared(of) => (of.operations, of.is_lost) = d(),
+        Message::Restored(of) => (of.operations, of.is_lost) = d(),
         Message::Answer(Answer { answered: Answered::Status(of), .. }) => {
             of.clients.iter_mut().for_each(forget_grown);
         }

@@ -2,6 +2,7 @@
 
 use super::{PeerCredentials, ReceiveError, SOCKET_PATH_BYTES_MAX};
 use crate::message::{FDS_MAX, MESSAGE_BYTES_MAX};
+use crate::system::open_descriptor;
 use core::mem::{MaybeUninit, size_of};
 use core::time::Duration;
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, ioctl_fionbio};
@@ -31,20 +32,9 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }
 
-/// The descriptor of a number, and its flags; an error if it is not open.
-fn open(fd: RawFd) -> io::Result<(BorrowedFd<'static>, FdFlags)> {
-    if fd < 0 {
-        return Err(Errno::BADF.into());
-    }
-    // SAFETY: the borrow is used by calls that fail if the number is no open descriptor; its owner does
-    // not close it meanwhile.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    Ok((fd, fcntl_getfd(fd)?))
-}
-
 /// A duplicate of an inherited descriptor; both are closed on exec.
 pub(super) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
-    let (fd, _) = open(fd)?;
+    let fd = open_descriptor(fd)?;
     fcntl_setfd(fd, FdFlags::CLOEXEC)?;
     Ok(fcntl_dupfd_cloexec(fd, 3)?)
 }
@@ -52,8 +42,7 @@ pub(super) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
 /// A descriptor that another program left open in this process before it became this one; closed on
 /// exec from now on.
 pub(super) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
-    let (_, flags) = open(fd)?;
-    if fd <= 2 || flags.contains(FdFlags::CLOEXEC) {
+    if fd <= 2 || fcntl_getfd(open_descriptor(fd)?)?.contains(FdFlags::CLOEXEC) {
         // What this program has opened itself is closed on exec.
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,

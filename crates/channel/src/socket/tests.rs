@@ -3,8 +3,10 @@
 use super::*;
 use crate::memfd::{self, Seals};
 use crate::message::{Hello, Refused};
+use core::mem::MaybeUninit;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{IoSlice, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -95,29 +97,13 @@ fn garbage_is_refused() {
 fn too_many_files_are_refused_and_closed() {
     let (one, two) = SeqPacket::pair().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
-    let many = [writer.as_raw_fd(); FDS_MAX + 3];
-    let bytes = size_of_val(&many[..]) as u32;
-    let mut control = [0u64; 32];
+    let many = [writer.as_fd(); FDS_MAX + 3];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX + 3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
     let exiting = Message::Exiting(()).encode().unwrap();
-    let mut part =
-        libc::iovec { iov_base: exiting.as_ptr().cast_mut().cast(), iov_len: exiting.len() };
-    // SAFETY: zeros are a value of msghdr; the control buffer of 256 bytes has room for the
-    // descriptors; all lives until sendmsg is done.
-    let sent = unsafe {
-        let mut header: libc::msghdr = core::mem::zeroed();
-        header.msg_iov = &mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = libc::CMSG_SPACE(bytes) as usize;
-        let first = libc::CMSG_FIRSTHDR(&header);
-        (*first).cmsg_level = libc::SOL_SOCKET;
-        (*first).cmsg_type = libc::SCM_RIGHTS;
-        (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
-        let data: *mut RawFd = libc::CMSG_DATA(first).cast();
-        data.copy_from_nonoverlapping(many.as_ptr(), many.len());
-        libc::sendmsg(one.as_raw_fd(), &header, 0)
-    };
-    assert_eq!(sent, exiting.len() as isize);
+    let sent = sendmsg(&one, &[IoSlice::new(&exiting)], &mut control, SendFlags::empty());
+    assert_eq!(sent, Ok(exiting.len()));
     assert!(matches!(two.receive(), Err(ReceiveError::Fds)));
     // If a writer were still open, this would wait for ever.
     drop(writer);

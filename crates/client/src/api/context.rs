@@ -1,7 +1,7 @@
 //! Contexts: the manual's "Context Management" and "Primary Context Management".
 
 use super::resource::partition;
-use crate::boundary::{FromProgram, Out};
+use crate::boundary::Out;
 use crate::context::affinity;
 use crate::context::current;
 use crate::context::table::Context;
@@ -167,9 +167,8 @@ pub(crate) fn cuCtxCreate_v4(
         if !params.cigParams.is_null() {
             return Err(CudaError::NOT_SUPPORTED);
         }
-        // SAFETY: the program's structure says that there are that many.
-        let affinity = unsafe { FromProgram::believe(params.execAffinityParams) };
-        return cuCtxCreate_v3(context, affinity, params.numExecAffinityParams, flags, device);
+        let affinities = params.affinities();
+        return cuCtxCreate_v3(context, affinities, params.numExecAffinityParams, flags, device);
     }
     cuCtxCreate_v2(context, flags, device)
 }

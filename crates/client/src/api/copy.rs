@@ -3,7 +3,7 @@
 
 use super::peer_copy::Elsewhere;
 use crate::boundary::{In, Out};
-use crate::memory::address::Side;
+use crate::memory::address::{Side, copy_here};
 use crate::program::Client;
 use crate::program::launch::submission::wire_stream;
 use crate::program::mode;
@@ -153,11 +153,7 @@ fn copy(
         }
         (_, _) => {
             client.synchronize(stream)?;
-            // SAFETY: the program passed both addresses for a copy of that length, in host memory
-            // that this process can reach.
-            unsafe {
-                core::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize);
-            }
+            copy_here(destination, source, bytes);
             Ok(())
         }
     }

@@ -1,8 +1,8 @@
 //! Pitched and 3-D copies (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
 //! end with distances of its own between rows and between slices, or in an array.
 
-use super::box_copy::post;
 use super::copy::{Ends, check_peers};
+use super::copy3d_post::post;
 use super::peer_copy::Elsewhere;
 use crate::boundary::In;
 use crate::program::memory::copy3d::Resolved;

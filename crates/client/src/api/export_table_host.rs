@@ -1,6 +1,6 @@
 //! What the tables behind cuGetExportTable ask of this driver.
 
-use crate::boundary::FromProgram;
+use crate::boundary::In;
 use crate::context::current;
 use crate::program::mode;
 use crate::program::modules::module_handle;
@@ -56,11 +56,9 @@ impl Host for Tables {
         Ok(functions.into_iter().map(|handle| CUfunction(handle.to_word() as usize)).collect())
     }
 
-    unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {
+    fn load_module(&self, image: In<c_void>) -> Result<CUmodule, CudaError> {
         let (client, context) = mode::enter()?;
-        // SAFETY: the caller vouches for the image as a program does for one of its own.
-        let image = unsafe { image.cast::<u8>().believe() };
-        let handle = client.load_image_at(image, context, &JitOptions::none())?;
+        let handle = client.load_image_at(image.cast(), context, &JitOptions::none())?;
         Ok(CUmodule(handle.to_word() as usize))
     }
 }

@@ -6,11 +6,11 @@
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 
 mod array;
-mod box_copy;
 mod cache;
 mod context;
 mod copy;
 mod copy3d;
+mod copy3d_post;
 mod device;
 mod event;
 mod export_table_host;

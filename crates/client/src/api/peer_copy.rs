@@ -4,7 +4,7 @@
 //! is not there, arrays, variables of modules) goes through the host, and is done when the call
 //! returns.
 
-use super::box_copy::post;
+use super::copy3d_post::post;
 use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::memory::copy3d::Resolved;

@@ -3,7 +3,7 @@
 //! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
 //! does not take this process is not: then cuInit fails, and one line says why.
 
-use super::{Connection, requested_limits, slow_start};
+use super::{Connection, close_copy, requested_limits, slow_start};
 use channel::message::{Devices, Hello, Message, MessageError, Release, RequestedLimits};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket, in_their_version};
@@ -250,11 +250,7 @@ fn next_request() -> u32 {
 pub(crate) fn close_in_child() {
     TOKEN.store(0, Ordering::Release);
     for at in &IN_HAND {
-        let fd = at.swap(-1, Ordering::AcqRel);
-        if fd >= 0 {
-            // SAFETY: the descriptor belongs to a thread of the parent, which does not exist here.
-            unsafe { libc::close(fd) };
-        }
+        close_copy(at.swap(-1, Ordering::AcqRel));
     }
 }
 
@@ -358,6 +354,12 @@ mod tests {
         Wanted { device: CUuuid::default(), requested, prepare: &|_| (), request: 0x1f }
     }
 
+    /// Attempts at a daemon's socket, in each version.
+    fn attach(path: &Path) -> Result<Connection, AttachError> {
+        let requested = RequestedLimits::default();
+        attach_patiently(path, Duration::from_secs(60), &anything(&requested))
+    }
+
     /// One attempt in the newest version.
     fn attach_newest(
         path: &Path,
@@ -451,13 +453,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-older", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| {
-                attach_patiently(
-                    &path,
-                    Duration::from_secs(60),
-                    &anything(&RequestedLimits::default()),
-                )
-            });
+            let client = scope.spawn(|| attach(&path));
             let mut versions = Vec::new();
             while versions.len() < 2 {
                 let Some(socket) = listener.accept().unwrap() else {
@@ -499,15 +495,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-again", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| {
-                attach_patiently(
-                    &path,
-                    Duration::from_secs(60),
-                    &anything(&RequestedLimits::default()),
-                )
-                .err()
-                .unwrap()
-            });
+            let client = scope.spawn(|| attach(&path).err().unwrap());
             // Closed before the first word, after it, and then there is an answer.
             let mut connections = 0;
             while !client.is_finished() {
@@ -530,14 +518,7 @@ mod tests {
         });
         // If no daemon ever answers, the client says so.
         drop(listener);
-        let error = attach_patiently(
-            &path,
-            Duration::from_secs(60),
-            &anything(&RequestedLimits::default()),
-        )
-        .err()
-        .unwrap();
-        assert!(matches!(error, AttachError::NoDaemon));
+        assert!(matches!(attach(&path), Err(AttachError::NoDaemon)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use cuda_api::{CUresult, CudaError};
 use locks::Mutex;
 use staging::Staging;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// What every call gets when the server is gone.
@@ -98,6 +98,15 @@ pub(crate) struct Connection {
     life: AtomicU8,
     /// True once the end was said on standard error.
     said: AtomicBool,
+}
+
+/// In a forked child: closes its copy of a descriptor, whose owner is a value or a thread of the parent's that
+/// is not used here any more. Negative numbers stand for none.
+pub(crate) fn close_copy(fd: RawFd) {
+    if fd >= 0 {
+        // SAFETY: by the above nothing here has the number.
+        unsafe { libc::close(fd) };
+    }
 }
 
 impl Connection {
@@ -221,11 +230,7 @@ impl Connection {
         let socket = socket.and_then(|s| s.as_ref().map(|socket| socket.as_fd().as_raw_fd()));
         let file = self.region_file.try_lock();
         let file = file.and_then(|file| file.as_ref().map(|file| file.as_raw_fd()));
-        for descriptor in [socket, file].into_iter().flatten() {
-            // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or
-            // dropped in the child.
-            unsafe { libc::close(descriptor) };
-        }
+        [socket, file].into_iter().flatten().for_each(close_copy);
     }
 
     /// True if the server will answer. Makes a system call: for waits that take long already.

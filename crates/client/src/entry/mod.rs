@@ -40,6 +40,12 @@ pub(crate) unsafe fn set_entry(index: usize, code: *const c_void) {
     ENTRIES[index].store(code.cast_mut(), Ordering::Release);
 }
 
+/// Has a function of this library called when the process ends.
+fn at_exit(function: extern "C" fn()) {
+    // SAFETY: the library is never unloaded.
+    unsafe { libc::atexit(function) };
+}
+
 /// Answers CUDA_ERROR_NOT_INITIALIZED; suits every signature.
 pub(crate) extern "C" fn not_initialized() -> u32 {
     CudaError::NOT_INITIALIZED.code()

@@ -206,8 +206,7 @@ fn fill(mode: &Mode) {
     }
     if trace::wants_calls() {
         answered::begin();
-        // SAFETY: `report_calls` is a function of this library, which is never unloaded.
-        unsafe { libc::atexit(report_calls) };
+        super::at_exit(report_calls);
         return;
     }
     for (index, symbol) in SYMBOLS.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! The counts are kept so that one can learn what a program missed; `OPENMPS_TRACE=summary` lists
 //! them on standard error when the process ends.
 
-use super::{COUNT, trace};
+use super::{COUNT, at_exit, trace};
 use crate::stderr::say;
 use core::arch::naked_asm;
 use core::ffi::c_void;
@@ -43,8 +43,7 @@ pub(crate) fn code() -> *const c_void {
 /// Has the counts written to standard error when the process ends, if the environment asks.
 pub(super) fn report_at_exit() {
     if trace::wants_summary() {
-        // SAFETY: `report` is a function of this library, which is never unloaded.
-        unsafe { libc::atexit(report) };
+        at_exit(report);
     }
 }
 

@@ -291,14 +291,7 @@ impl ClientExec {
                     client.post_host_function(stream, call)?;
                 }
                 Part::Copy(copy) => {
-                    let user_data = copy.clone().into_argument();
-                    let call = HostFunction::Own { function: Some(host_copy::run), user_data };
-                    let posted = client.post_host_function(stream, call);
-                    if posted.is_err() {
-                        // SAFETY: the argument has no other owner.
-                        drop(unsafe { Arc::from_raw(user_data as *const HostCopy) });
-                    }
-                    posted?;
+                    client.post_host_function(stream, HostFunction::Own(copy.clone()))?;
                 }
                 Part::Record(event) => client.record_event(*event, stream)?,
                 Part::Wait(event) => {

@@ -11,10 +11,10 @@
 
 use crate::lock::{Lock, Rank};
 use crate::memory::HostKind;
-use crate::memory::address::Side;
+use crate::memory::address::{Side, copy_here};
 use crate::program::Client;
 use crate::program::memory::copy3d::Rows;
-use core::ffi::c_void;
+use crate::program::streams::host_functions::OwnFunction;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::CudaError;
 use recovery::Mark;
@@ -55,28 +55,20 @@ pub(crate) struct HostCopy {
     pub(crate) _shadow: Option<Arc<Shadow>>,
 }
 
-impl HostCopy {
-    /// Copies.
-    pub(crate) fn run(&self) {
+impl OwnFunction for HostCopy {
+    fn run(&self) {
         let [width, height, depth] = self.extent;
         for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
-            let (from, to) = (self.source.at([0, y, z]), self.destination.at([0, y, z]));
-            // SAFETY: the program passed each end for a copy of these rows, in memory that this
-            // process can reach and that lives as long as the copy, or launches of its graph; a
-            // shadow is as large as the copy.
-            unsafe { core::ptr::copy(from as *const u8, to as *mut u8, width as usize) };
+            copy_here(self.destination.at([0, y, z]), self.source.at([0, y, z]), width);
         }
     }
+}
 
+impl HostCopy {
     /// Keeps a copy of a graph that is gone until the launch that ends with `end` has passed.
     pub(crate) fn leave(self: Arc<Self>, client: &'static Client, end: Option<Mark>) {
         LEAVING.lock().push(Leaving { client, end, copy: self });
         SOME_LEAVE.store(true, Ordering::Release);
-    }
-
-    /// The copy as a host function's argument, to be given to [`run`] once.
-    pub(crate) fn into_argument(self: Arc<Self>) -> usize {
-        Arc::into_raw(self) as usize
     }
 }
 
@@ -125,14 +117,4 @@ fn look_for_unused() {
     drop(leaving);
     // Without the lock: the memory's is taken for it.
     drop(unused);
-}
-
-/// Host function that carries out a [`HostCopy`].
-///
-/// # Safety
-/// `argument` is from [`HostCopy::into_argument`] and given away with this call.
-pub(crate) unsafe extern "C-unwind" fn run(argument: *mut c_void) {
-    // SAFETY: the caller vouches for it.
-    let copy = unsafe { Arc::from_raw(argument.cast_const().cast::<HostCopy>()) };
-    copy.run();
 }

@@ -35,6 +35,14 @@ pub(crate) enum Surroundings {
     Unknown,
 }
 
+/// Copies within this process' memory, which the program's other threads may be using.
+pub(crate) fn copy_here(destination: u64, source: u64, bytes: u64) {
+    // SAFETY: the program passed each end for a copy of that length, in memory that this process can reach
+    // and that lives as long as the copy, or launches of its graph; or the end is a mapping of this
+    // library's that is as long.
+    unsafe { core::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize) };
+}
+
 /// Programs, their libraries and stacks lie from here up, and below lies what servers give out.
 const PROGRAMS: u64 = 0x5500_0000_0000;
 

@@ -3,32 +3,29 @@
 //! where it is: it is mapped again, private.
 //!
 //! The child of a fork has one thread, and any lock may be held by one that is not there. So the
-//! numbers are in a list that takes none: an entry is a number or [`FREE`], segments are made when
-//! they are needed and never given back.
+//! numbers are in a list that takes none and has all its entries from the start.
 
 use super::page_exchange::{Pages, is_file_at, maps_now};
+use crate::connection::close_copy;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Entries of a segment.
-const SEGMENT: usize = 1024;
-/// Segments: more entries than a client has files of all kinds (see `channel::limits`).
-const SEGMENTS: usize = 64;
-/// An entry that stands for no descriptor.
-const FREE: RawFd = -1;
+/// Entries: more than a client has files of all kinds (see `channel::limits`).
+const ENTRIES: usize = 1 << 16;
 
-/// A number, and where all of the file is mapped for the program, if it is.
+/// A descriptor, and where all of the file is mapped for the program, if it is.
 #[derive(Debug)]
 struct Entry {
-    fd: AtomicI32,
+    /// One more than its number; 0 in an entry that is free.
+    fd_and_1: AtomicI32,
     start: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Entry {
-    const fn unused() -> Self {
-        Self { fd: AtomicI32::new(FREE), start: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+    const fn free() -> Self {
+        Self { fd_and_1: AtomicI32::new(0), start: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
     fn pages(&self) -> Option<Pages> {
@@ -38,52 +35,38 @@ impl Entry {
     }
 }
 
-type Segment = [Entry; SEGMENT];
-
-/// All numbers.
-static KEPT: List = List {
-    segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
-    next: AtomicUsize::new(0),
-};
+/// All numbers. It is zeros, so what is not used takes no memory.
+static KEPT: List = List::new();
 
 struct List {
-    segments: [AtomicPtr<Segment>; SEGMENTS],
+    entries: [Entry; ENTRIES],
     /// Where to look for a free entry first.
     next: AtomicUsize,
+    /// None from here on was ever used.
+    end: AtomicUsize,
 }
 
 impl List {
-    /// The segment of that number, if it has been made.
-    fn segment(&self, number: usize) -> Option<&'static Segment> {
-        // SAFETY: the pointer is null or came from `Box::into_raw` below and is never freed.
-        unsafe { self.segments[number].load(Ordering::Acquire).as_ref() }
-    }
-
-    fn make_segment(&self, number: usize) -> Option<&'static Segment> {
-        let new = Box::into_raw(Box::new([const { Entry::unused() }; SEGMENT]));
-        let null = core::ptr::null_mut();
-        let order = Ordering::AcqRel;
-        if self.segments[number].compare_exchange(null, new, order, Ordering::Acquire).is_err() {
-            // SAFETY: just made by `Box`, and no other code has seen it.
-            drop(unsafe { Box::from_raw(new) });
-        }
-        self.segment(number)
+    const fn new() -> Self {
+        let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { entries: [const { Entry::free() }; ENTRIES], next, end }
     }
 
     /// Enters a number; `None` if all entries are taken.
-    fn enter(&self, fd: RawFd) -> Option<&'static Entry> {
+    fn enter(&self, fd: RawFd) -> Option<&Entry> {
         let start = self.next.load(Ordering::Relaxed);
-        (0..SEGMENTS * SEGMENT).find_map(|step| {
-            let place = (start + step) % (SEGMENTS * SEGMENT);
-            let number = place / SEGMENT;
-            let segment = self.segment(number).or_else(|| self.make_segment(number))?;
-            let entry = &segment[place % SEGMENT];
-            let exchanged =
-                entry.fd.compare_exchange(FREE, fd, Ordering::AcqRel, Ordering::Relaxed);
-            exchanged.ok()?;
+        (0..ENTRIES).map(|step| (start + step) % ENTRIES).find_map(|place| {
+            let entry = &self.entries[place];
+            self.end.fetch_max(place + 1, Ordering::AcqRel);
+            entry.fd_and_1.compare_exchange(0, fd + 1, Ordering::AcqRel, Ordering::Relaxed).ok()?;
             self.next.store(place + 1, Ordering::Relaxed);
             Some(entry)
         })
+    }
+
+    /// Those that were ever used.
+    fn used(&self) -> &[Entry] {
+        &self.entries[..self.end.load(Ordering::Acquire)]
     }
 }
 
@@ -106,7 +89,7 @@ impl Drop for KeptFile {
         // Before the number can be another file's.
         if let Some(entry) = self.entry {
             entry.start.store(0, Ordering::Release);
-            entry.fd.store(FREE, Ordering::Release);
+            entry.fd_and_1.store(0, Ordering::Release);
         }
     }
 }
@@ -138,18 +121,16 @@ impl AsFd for KeptFile {
 /// not its parent's. Only in a forked child, before [`close_all_in_child`].
 pub(crate) fn make_private_in_child() {
     let mut maps = None;
-    for number in 0..SEGMENTS {
-        for entry in KEPT.segment(number).into_iter().flatten() {
-            let (fd, pages) = (entry.fd.load(Ordering::Acquire), entry.pages());
-            let Some(pages) = pages.filter(|_| fd != FREE) else { continue };
-            // The program may have unmapped it, and something else may be there.
-            if is_file_at(maps.get_or_insert_with(maps_now), pages, fd) {
-                let rights = libc::PROT_READ | libc::PROT_WRITE;
-                let how = libc::MAP_PRIVATE | libc::MAP_FIXED;
-                let (place, length) = (pages.start as *mut libc::c_void, pages.bytes as usize);
-                // SAFETY: that file is mapped there, all of it, and is again afterwards.
-                unsafe { libc::mmap(place, length, rights, how, fd, 0) };
-            }
+    for entry in KEPT.used() {
+        let fd = entry.fd_and_1.load(Ordering::Acquire) - 1;
+        let Some(pages) = entry.pages().filter(|_| fd >= 0) else { continue };
+        // The program may have unmapped it, and something else may be there.
+        if is_file_at(maps.get_or_insert_with(maps_now), pages, fd) {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let how = libc::MAP_PRIVATE | libc::MAP_FIXED;
+            let (place, length) = (pages.start as *mut libc::c_void, pages.bytes as usize);
+            // SAFETY: that file is mapped there, all of it, and is again afterwards.
+            unsafe { libc::mmap(place, length, rights, how, fd, 0) };
         }
     }
 }
@@ -157,26 +138,19 @@ pub(crate) fn make_private_in_child() {
 /// Closes the child's copies of all of them. Only in a forked child that uses none any more; their
 /// owners there are never dropped.
 pub(crate) fn close_all_in_child() {
-    for number in 0..SEGMENTS {
-        for entry in KEPT.segment(number).into_iter().flatten() {
-            let fd = entry.fd.swap(FREE, Ordering::AcqRel);
-            if fd != FREE {
-                // SAFETY: the descriptor is the child's copy of one of the parent's session.
-                unsafe { libc::close(fd) };
-            }
-        }
+    for entry in KEPT.used() {
+        close_copy(entry.fd_and_1.swap(0, Ordering::AcqRel) - 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::page_exchange::map_anywhere;
-    use crate::tests::wait_for_child;
+    use crate::tests::{in_child, words_at};
+    use channel::memfd::{PAGE_BYTES, Reservation, Seals, create_sealed};
 
     fn is_open(fd: RawFd) -> bool {
-        // SAFETY: asks about a number.
-        unsafe { libc::fcntl(fd, libc::F_GETFD) != -1 }
+        std::fs::metadata(format!("/proc/self/fd/{fd}")).is_ok()
     }
 
     #[test]
@@ -185,80 +159,48 @@ mod tests {
         let kept: Vec<KeptFile> = (0..20).map(|_| null()).collect();
         let numbers: Vec<RawFd> = kept.iter().map(|file| file.as_raw_fd()).collect();
         let others = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the child makes system calls only and ends without anything of the parent's.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        let status = in_child(|| {
             close_all_in_child();
-            let closed = numbers.iter().all(|fd| !is_open(*fd)) && is_open(others.as_raw_fd());
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(i32::from(!closed)) };
-        }
-        assert_eq!(wait_for_child(child), 0);
+            numbers.iter().all(|fd| !is_open(*fd)) && is_open(others.as_raw_fd())
+        });
+        assert_eq!(status, 0);
         assert!(numbers.iter().all(|fd| is_open(*fd)), "the parent's stay");
     }
 
     #[test]
     fn a_child_has_pages_of_its_own_where_the_program_has_a_file() {
-        let bytes = 8 * channel::memfd::PAGE_BYTES;
-        let files: Vec<KeptFile> = (0..2)
-            .map(|_| {
-                let file = channel::memfd::create_sealed(
-                    c"kept-file-test",
-                    bytes,
-                    channel::memfd::Seals::SIZE,
-                );
-                KeptFile::from(file.unwrap())
-            })
-            .collect();
-        let map = |file: &KeptFile| map_anywhere(bytes, Some(file.as_fd())).unwrap();
-        let words = [map(&files[0]), map(&files[1])];
-        let [kept, gone] = words;
-        for (file, start) in files.iter().zip(words) {
+        let bytes = 8 * PAGE_BYTES;
+        let window = Reservation::anywhere(2 * bytes).unwrap();
+        let places = [window.address(), window.address() + bytes];
+        let file = || create_sealed(c"kept-file-test", bytes, Seals::SIZE).unwrap();
+        let files = [file(), file()].map(KeptFile::from);
+        for (file, start) in files.iter().zip(places) {
             file.mapped_for_program(Pages { start, bytes });
         }
-        // Something else takes the place of the second one, which the child must leave alone.
-        let other = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
-        let place = gone as *mut libc::c_void;
-        // SAFETY: the pages are this test's.
-        unsafe {
-            (kept as *mut u32).write_volatile(7);
-            let (rights, how) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED | libc::MAP_SHARED);
-            let at = libc::mmap(place, bytes as usize, rights, how, other.as_raw_fd(), 0);
-            assert_eq!(at, place);
-            (gone as *mut u32).write_volatile(9);
-        }
-        // SAFETY: the child reads and maps, and ends without anything of the parent's.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        // Something else is at the place of the second one, which the child must leave alone.
+        let _kept = window.map(&files[0], places[0], bytes).unwrap();
+        let _other = window.map(file(), places[1], bytes).unwrap();
+        let [kept, gone] = places.map(|place| &words_at(place, 1)[0]);
+        kept.store(7, Ordering::Relaxed);
+        gone.store(9, Ordering::Relaxed);
+        let status = in_child(|| {
             make_private_in_child();
             close_all_in_child();
-            // SAFETY: as above.
-            let is_right = unsafe {
-                let seen = ((kept as *mut u32).read_volatile(), (gone as *mut u32).read_volatile());
-                (kept as *mut u32).write_volatile(8);
-                seen == (7, 9)
-            };
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(i32::from(!is_right)) };
-        }
-        let status = wait_for_child(child);
-        // SAFETY: as above.
-        assert_eq!((status, unsafe { (kept as *mut u32).read_volatile() }), (0, 7));
+            let seen = (kept.load(Ordering::Relaxed), gone.load(Ordering::Relaxed));
+            kept.store(8, Ordering::Relaxed);
+            seen == (7, 9)
+        });
+        assert_eq!((status, kept.load(Ordering::Relaxed)), (0, 7));
     }
 
     #[test]
     fn entries_are_used_again() {
-        let list = List {
-            segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
-            next: AtomicUsize::new(SEGMENTS * SEGMENT - 1),
-        };
-        let last = list.enter(7).unwrap();
-        let first = list.enter(8).unwrap();
-        assert_eq!((last.fd.load(Ordering::Relaxed), first.fd.load(Ordering::Relaxed)), (7, 8));
-        assert_eq!((0..SEGMENTS).filter(|number| list.segment(*number).is_some()).count(), 2);
-        first.fd.store(FREE, Ordering::Relaxed);
-        list.next.store(0, Ordering::Relaxed);
-        assert!(std::ptr::eq(list.enter(9).unwrap(), first));
+        static LIST: List = List::new();
+        LIST.next.store(ENTRIES - 1, Ordering::Relaxed);
+        let (last, first) = (LIST.enter(7).unwrap(), LIST.enter(8).unwrap());
+        assert_eq!([last, first].map(|entry| entry.fd_and_1.load(Ordering::Relaxed)), [8, 9]);
+        first.fd_and_1.store(0, Ordering::Relaxed);
+        LIST.next.store(0, Ordering::Relaxed);
+        assert!(std::ptr::eq(LIST.enter(9).unwrap(), first));
     }
 }

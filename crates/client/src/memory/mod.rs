@@ -228,21 +228,13 @@ impl Memory {
     /// their values. False if there are none at that address.
     pub(crate) fn move_managed(&mut self, address: u64, file: OwnedFd) -> Result<bool, CudaError> {
         let Some(old) = self.managed.remove(&address) else { return Ok(false) };
-        let length = old.bytes as usize;
-        let mut values = vec![0_u8; length];
-        // SAFETY: the mapping is that long and stays while it is read; the program may write to it
-        // meanwhile, as it may to memory that a copy reads.
-        unsafe {
-            core::ptr::copy_nonoverlapping(address as *const u8, values.as_mut_ptr(), length);
-        }
+        let mut values = vec![0_u8; old.bytes as usize];
+        address::copy_here(values.as_mut_ptr() as u64, address, old.bytes);
         let ManagedVariables { bytes, module, tag, _mapping, _file } = old;
         drop((_mapping, _file));
         let mapping =
             self.host_window.map(&file, address, bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
-        // SAFETY: the new mapping is at the same address, and as long.
-        unsafe {
-            core::ptr::copy_nonoverlapping(values.as_ptr(), address as *mut u8, length);
-        }
+        address::copy_here(address, values.as_ptr() as u64, bytes);
         let moved = ManagedVariables { bytes, module, tag, _mapping: mapping, _file: file.into() };
         self.managed.insert(address, moved);
         Ok(true)

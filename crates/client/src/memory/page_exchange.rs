@@ -9,11 +9,12 @@
 //! Signals wait meanwhile: a handler of the program's that writes to the pages would run on the
 //! thread that alone can let it go on, or between the copy and the exchange.
 
-use channel::memfd::PAGE_BYTES;
+use channel::memfd::{Mapping, PAGE_BYTES};
 use channel::signals::Blocked;
-use channel::userfaultfd::{self, Protects};
+use channel::system::open_descriptor;
+use channel::userfaultfd::{self, Protects, Userfaultfd};
 use std::fs;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// Name of the files that pages are exchanged for.
 pub(crate) const FILE_NAME: &core::ffi::CStr = c"openmps-registered";
@@ -31,6 +32,13 @@ impl Pages {
         let start = address & !(PAGE_BYTES - 1);
         let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE_BYTES)?;
         Some(Self { start, bytes: end - start })
+    }
+
+    /// All of a mapping, which stays.
+    #[cfg(test)]
+    pub(crate) fn of(mapping: Mapping) -> Self {
+        let mapping = core::mem::ManuallyDrop::new(mapping);
+        Self { start: mapping.address(), bytes: mapping.bytes() }
     }
 
     /// True if all of these others are among them.
@@ -58,7 +66,7 @@ pub(crate) enum Nature {
 }
 
 /// A line of `/proc/self/maps`.
-struct Mapping<'a> {
+struct Mapped<'a> {
     from: u64,
     to: u64,
     rights: &'a str,
@@ -67,12 +75,12 @@ struct Mapping<'a> {
 }
 
 /// The mappings of `/proc/self/maps`' text, in the order of their addresses.
-fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+fn mappings(maps: &str) -> impl Iterator<Item = Mapped<'_>> {
     maps.lines().filter_map(|line| {
         let mut fields = line.split_ascii_whitespace();
         let (from, to) = fields.next()?.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        Some(Mapping {
+        Some(Mapped {
             from: number(from)?,
             to: number(to)?,
             rights: fields.next().unwrap_or(""),
@@ -86,7 +94,7 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
 pub(crate) fn nature(maps: &str, pages: Pages) -> Nature {
     let mut at = pages.start;
     let mut nature = None;
-    for Mapping { from, to, rights, inode, name } in mappings(maps) {
+    for Mapped { from, to, rights, inode, name } in mappings(maps) {
         if to <= at {
             continue;
         }
@@ -149,11 +157,11 @@ pub(crate) fn maps_now() -> String {
 
 /// True if a file of this library's is mapped at all of some pages, by `/proc/self/maps`' text.
 pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
-    // SAFETY: the file is open: its owner is borrowed by the caller, or is never dropped in a child of fork.
-    let Ok(status) = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }) else { return false };
+    let status = open_descriptor(fd).and_then(|fd| Ok(rustix::fs::fstat(fd)?));
+    let Ok(status) = status else { return false };
     let file = status.st_ino.to_string();
     let mut at = pages.start;
-    for Mapping { from, to, inode, name, .. } in mappings(maps) {
+    for Mapped { from, to, inode, name, .. } in mappings(maps) {
         if to <= at {
             continue;
         }
@@ -172,30 +180,7 @@ pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
 /// Holds up the threads that write to some pages, until it is dropped.
 struct Quiet {
     /// Closed when this is dropped, which lets all writers go on.
-    _holder: Option<OwnedFd>,
-}
-
-/// linux/userfaultfd.h: what is needed of it.
-mod uffd {
-    pub const MODE_WP: u64 = 2;
-    pub const WRITEPROTECT_MODE_WP: u64 = 1;
-    pub const IOCTL_REGISTER: libc::c_ulong = 0xc020_aa00;
-    pub const IOCTL_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
-
-    #[repr(C)]
-    pub struct Register {
-        pub start: u64,
-        pub bytes: u64,
-        pub mode: u64,
-        pub ioctls: u64,
-    }
-
-    #[repr(C)]
-    pub struct WriteProtect {
-        pub start: u64,
-        pub bytes: u64,
-        pub mode: u64,
-    }
+    _holder: Option<Userfaultfd>,
 }
 
 /// True if no other thread can be running: there is no other writer.
@@ -214,47 +199,30 @@ impl Quiet {
         }
     }
 
-    fn by_protection(pages: Pages, protects: Protects) -> Option<OwnedFd> {
+    fn by_protection(pages: Pages, protects: Protects) -> Option<Userfaultfd> {
         let holder = userfaultfd::open(protects)?;
-        let fd = holder.as_raw_fd();
-        let (start, bytes) = (pages.start, pages.bytes);
-        let mut register = uffd::Register { start, bytes, mode: uffd::MODE_WP, ioctls: 0 };
-        let mut protect = uffd::WriteProtect { start, bytes, mode: uffd::WRITEPROTECT_MODE_WP };
-        // SAFETY: each structure is the one of its request and lives across the call.
-        unsafe {
-            if libc::ioctl(fd, uffd::IOCTL_REGISTER, &raw mut register) != 0 {
-                return None;
-            }
+        if !holder.register(pages.start, pages.bytes) {
+            return None;
         }
         // Only pages that are there can be protected; reading makes them be there.
         for page in (pages.start..pages.end()).step_by(PAGE_BYTES as usize) {
             // SAFETY: the pages are mapped and readable, as the caller has seen.
             unsafe { (page as *const u8).read_volatile() };
         }
-        // SAFETY: as above.
-        let protected = unsafe { libc::ioctl(fd, uffd::IOCTL_WRITEPROTECT, &raw mut protect) };
-        (protected == 0).then_some(holder)
+        holder.write_protect(pages.start, pages.bytes).then_some(holder)
     }
-}
-
-/// Maps `bytes` bytes anywhere: of a file, shared, or of nothing, private.
-pub(crate) fn map_anywhere(bytes: u64, file: Option<BorrowedFd<'_>>) -> Option<u64> {
-    let (flags, fd) = match file {
-        Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
-        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
-    };
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: without MAP_FIXED the kernel chooses addresses that are not in use.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, 0) };
-    (at != libc::MAP_FAILED).then_some(at as u64)
 }
 
 /// Exchanges pages, which are mapped, readable and writable, for others with the same contents:
 /// those of a file that is as long, shared, or private ones. False if nothing was exchanged.
 pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
+    let new = match file {
+        Some(file) => Mapping::shared(file, pages.bytes).ok(),
+        None => Mapping::anonymous(pages.bytes).ok(),
+    };
+    let Some(new) = new else { return false };
+    let (place, copy) = (pages.start as *mut libc::c_void, new.base().as_ptr().cast());
     let length = pages.bytes as usize;
-    let Some(new) = map_anywhere(pages.bytes, file) else { return false };
-    let (place, copy) = (pages.start as *mut libc::c_void, new as *mut libc::c_void);
     // Before the threads are counted: a handler can start one.
     let _signals = Blocked::all();
     // What is there are the program's own pages, or a file's, which older kernels do not protect.
@@ -269,22 +237,21 @@ pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
             let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             libc::mremap(copy, length, length, how, place) == place
         };
-    if !exchanged {
-        // SAFETY: mapped above, and not moved.
-        unsafe { libc::munmap(copy, length) };
+    if exchanged {
+        // It is mapped there no more.
+        core::mem::forget(new);
     }
-    drop(quiet);
     exchanged
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::wait_for_child;
+    use crate::tests::{in_child, words_at};
     use channel::memfd::{Seals, create_sealed};
     use std::io::Write;
     use std::os::fd::AsFd;
-    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
     use std::time::Duration;
 
     const MAPS: &str = "\
@@ -342,12 +309,15 @@ d000-e000 rw-p 00000000 00:00 0
     }
 
     /// Where the handler below writes, and how often it did.
-    static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-    static SIGNALS: AtomicU64 = AtomicU64::new(0);
+    static WORD: AtomicU64 = AtomicU64::new(0);
+    static SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+    fn word() -> &'static AtomicU32 {
+        &words_at(WORD.load(Ordering::Relaxed), 1)[0]
+    }
 
     extern "C" fn write_a_word(_: libc::c_int) {
-        // SAFETY: the word is set before the handler, in pages that are never unmapped.
-        unsafe { &*WORD.load(Ordering::Relaxed) }.fetch_add(1, Ordering::Relaxed);
+        word().fetch_add(1, Ordering::Relaxed);
         SIGNALS.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -360,7 +330,7 @@ d000-e000 rw-p 00000000 00:00 0
                 std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
             }
         }
-        WORD.store((pages.start + PAGE_BYTES) as *mut AtomicU64, Ordering::Relaxed);
+        WORD.store(pages.start + PAGE_BYTES, Ordering::Relaxed);
         let every = libc::timeval { tv_sec: 0, tv_usec: 50 };
         // SAFETY: the handler does what a handler may; the structures are locals, and zeros are a
         // value of both. The alarm ends the process if it hangs.
@@ -378,16 +348,13 @@ d000-e000 rw-p 00000000 00:00 0
             exchanged = exchange(pages, Some(file)) && exchange(pages, None);
         }
         let _blocked = Blocked::all();
-        // SAFETY: as in the handler.
-        let written = unsafe { &*WORD.load(Ordering::Relaxed) }.load(Ordering::Relaxed);
-        exchanged && written == SIGNALS.load(Ordering::Relaxed)
+        exchanged && word().load(Ordering::Relaxed) == SIGNALS.load(Ordering::Relaxed)
     }
 
     #[test]
     fn pages_are_exchanged_under_a_signal_handler_that_writes() {
-        let bytes = 64 * PAGE_BYTES;
-        let pages = Pages { start: map_anywhere(bytes, None).unwrap(), bytes };
-        let file = create_sealed(FILE_NAME, bytes, Seals::SIZE).unwrap();
+        let pages = Pages::of(Mapping::anonymous(64 * PAGE_BYTES).unwrap());
+        let file = create_sealed(FILE_NAME, pages.bytes, Seals::SIZE).unwrap();
         let held_up = Quiet::by_protection(pages, Protects::Shared).is_some();
         for threads in [1, 3] {
             if threads > 1 && !held_up {
@@ -395,27 +362,15 @@ d000-e000 rw-p 00000000 00:00 0
                 continue;
             }
             // The handler and the number of threads are a process', so it is one of its own.
-            // SAFETY: the child makes system calls, starts threads and takes memory, of which no
-            // other thread of the parent holds a lock for long: the allocator's own handlers see
-            // to it. It ends without running anything of the parent's.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let kept = exchange_under_a_handler(threads, pages, file.as_fd());
-                // SAFETY: ends the process.
-                unsafe { libc::_exit(i32::from(!kept)) };
-            }
-            let status = wait_for_child(child);
+            let status = in_child(|| exchange_under_a_handler(threads, pages, file.as_fd()));
             assert_eq!(status, 0, "{threads} threads: 256 is a lost write, 14 a process that hung");
         }
     }
 
     #[test]
     fn pages_are_exchanged_under_a_writer_without_a_lost_write() {
-        const WORDS: usize = 8 * PAGE_BYTES as usize / 8;
-        let pages =
-            Pages { start: map_anywhere(WORDS as u64 * 8, None).unwrap(), bytes: WORDS as u64 * 8 };
-        // SAFETY: mapped above for as many words, aligned to pages, never unmapped.
-        let words = unsafe { std::slice::from_raw_parts(pages.start as *const AtomicU64, WORDS) };
+        let pages = Pages::of(Mapping::anonymous(8 * PAGE_BYTES).unwrap());
+        let words = words_at(pages.start, pages.bytes as usize / 4);
         let file = create_sealed(FILE_NAME, pages.bytes, Seals::SIZE).unwrap();
         if Quiet::by_protection(pages, Protects::Shared).is_none() {
             return skipped("pages_are_exchanged_under_a_writer_without_a_lost_write");
@@ -423,7 +378,7 @@ d000-e000 rw-p 00000000 00:00 0
         let stop = AtomicBool::new(false);
         let rounds = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                let mut round = 0u64;
+                let mut round = 0;
                 while !stop.load(Ordering::Relaxed) {
                     round += 1;
                     words.iter().for_each(|word| {

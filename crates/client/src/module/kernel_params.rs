@@ -1,9 +1,9 @@
 //! A kernel's parameters: from a program's array of pointers to one buffer.
 
-use crate::boundary::Out;
+use crate::boundary::{In, Out};
 use core::ffi::c_void;
-use cuda_api::CudaError;
 use cuda_api::constants::launch_param;
+use cuda_api::{CUresult, CudaError};
 
 pub(crate) use cuda_api::constants::PARAMETER_BYTES_MAX as PARAM_BYTES_MAX;
 
@@ -69,18 +69,13 @@ impl Layout {
             return Ok(0);
         }
         let mut end = 0;
+        let sources = kernel_params.as_in().array(self.params.len());
         for (index, param) in self.params.iter().enumerate() {
-            let source = kernel_params.array(self.params.len()).at(index)?;
-            if source.is_null() {
-                return Err(CudaError::INVALID_VALUE);
-            }
             let (offset, bytes) = (param.offset as usize, param.bytes as usize);
             if offset > end {
                 buffer[end..offset].fill(0);
             }
-            let target = &mut buffer[offset..offset + bytes];
-            // SAFETY: the program's pointer is good for the parameter's size; the buffer is ours.
-            unsafe { copy_param(source.cast(), target.as_mut_ptr(), bytes) };
+            copy_param(sources.follow(index)?, &mut buffer[offset..offset + bytes])?;
             end = end.max(offset + bytes);
         }
         Ok(self.bytes)
@@ -91,7 +86,7 @@ impl Layout {
         extra: Out<*mut c_void>,
         buffer: &mut [u8; PARAM_BYTES_MAX],
     ) -> Result<usize, CudaError> {
-        let (mut source, mut bytes) = (core::ptr::null::<u8>(), 0usize);
+        let (mut source, mut bytes) = (In::null(), 0);
         // It ends where it says so.
         let list = extra.as_in().array(2 * EXTRA_ENTRIES_MAX);
         let mut ended = false;
@@ -101,14 +96,11 @@ impl Layout {
                     ended = true;
                     break;
                 }
-                launch_param::BUFFER_POINTER => source = list.at(2 * entry + 1)?.cast(),
+                launch_param::BUFFER_POINTER => {
+                    source = list.follow(2 * entry + 1)?.cast().as_in();
+                }
                 launch_param::BUFFER_SIZE => {
-                    let size: *const usize = list.at(2 * entry + 1)?.cast();
-                    if size.is_null() {
-                        return Err(CudaError::INVALID_VALUE);
-                    }
-                    // SAFETY: the program gives the address of a size here.
-                    bytes = unsafe { size.read_unaligned() };
+                    bytes = list.follow(2 * entry + 1)?.cast::<usize>().get()?;
                 }
                 _ => return Err(CudaError::INVALID_VALUE),
             }
@@ -125,8 +117,7 @@ impl Layout {
                 return Err(CudaError::INVALID_VALUE);
             }
             let given = bytes.min(self.bytes);
-            // SAFETY: the program's buffer is as long as it says, which is at least that much.
-            unsafe { source.copy_to_nonoverlapping(buffer.as_mut_ptr(), given) };
+            source.with_bytes(given, given, |from| buffer[..given].copy_from_slice(from))?;
             buffer[given..self.bytes].fill(0);
         }
         Ok(self.bytes)
@@ -134,29 +125,27 @@ impl Layout {
 }
 
 /// Copies one parameter; most are 4 or 8 bytes.
-///
-/// # Safety
-/// `source` is readable and `target` writable for `bytes` bytes.
 #[inline(always)]
-unsafe fn copy_param(source: *const u8, target: *mut u8, bytes: usize) {
-    // SAFETY: each arm copies exactly `bytes` bytes.
-    unsafe {
-        match bytes {
-            8 => target.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned()),
-            4 => target.cast::<u32>().write_unaligned(source.cast::<u32>().read_unaligned()),
-            _ => source.copy_to_nonoverlapping(target, bytes),
+fn copy_param(source: Out<c_void>, target: &mut [u8]) -> CUresult {
+    source.required()?;
+    match target.len() {
+        8 => target.copy_from_slice(&source.cast::<u64>().get()?.to_ne_bytes()),
+        4 => target.copy_from_slice(&source.cast::<u32>().get()?.to_ne_bytes()),
+        bytes => {
+            let copy = |from: &[u8]| target.copy_from_slice(from);
+            source.cast().as_in().with_bytes(bytes, bytes, copy)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundary::FromProgram;
+    use crate::tests::passed;
 
     fn out(array: &mut [*mut c_void]) -> Out<*mut c_void> {
-        // SAFETY: the array is good for what the tests' layouts read.
-        unsafe { array.as_mut_ptr().believe() }
+        passed(array.as_mut_ptr())
     }
 
     fn null() -> Out<*mut c_void> {

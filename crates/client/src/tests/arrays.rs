@@ -1,7 +1,7 @@
 //! Arrays and objects: what the client answers by itself, and what it refuses.
 
 use super::server::OBJECT;
-use super::{input, out, session, watched};
+use super::{out, passed, session, watched};
 use crate::api::*;
 use crate::boundary::In;
 use crate::stream::DefaultStream::Legacy;
@@ -21,7 +21,7 @@ fn shape(width: usize, height: usize, depth: usize) -> CUDA_ARRAY3D_DESCRIPTOR {
 
 fn create(descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> Result<CUarray, CudaError> {
     let mut array = CUarray::NULL;
-    cuArray3DCreate_v2(out(&mut array), input(&descriptor)).map(|()| array)
+    cuArray3DCreate_v2(out(&mut array), passed(&raw const descriptor)).map(|()| array)
 }
 
 fn extents(array: CUarray) -> Result<[usize; 3], CudaError> {
@@ -49,7 +49,7 @@ fn an_array_is_known_while_it_is_there() {
         assert_eq!(create(sparse), Err(CudaError::NOT_SUPPORTED));
         let descriptor = shape(8, 4, 0);
         let nowhere = crate::boundary::Out::null();
-        let refused = cuArray3DCreate_v2(nowhere, input(&descriptor));
+        let refused = cuArray3DCreate_v2(nowhere, passed(&raw const descriptor));
         assert_eq!(refused, Err(CudaError::INVALID_VALUE));
     });
 }
@@ -61,7 +61,7 @@ fn copies_stay_in_their_array() {
         let array = create(shape(8, 0, 0)).unwrap();
         let bytes = [0u8; 64];
         let write = |offset, length| {
-            cuMemcpyHtoA_v2(Legacy, array, offset, input(bytes.as_ptr().cast()), length)
+            cuMemcpyHtoA_v2(Legacy, array, offset, passed(bytes.as_ptr().cast()), length)
         };
         assert_eq!(write(0, 33), Err(CudaError::INVALID_VALUE));
         assert_eq!(write(4, 32), Err(CudaError::INVALID_VALUE));
@@ -79,7 +79,7 @@ fn levels_are_the_same_arrays_each_time() {
     let _session = session();
     watched(|| {
         let (mut whole, descriptor) = (CUmipmappedArray::NULL, shape(8, 2, 0));
-        cuMipmappedArrayCreate(out(&mut whole), input(&descriptor), 3).unwrap();
+        cuMipmappedArrayCreate(out(&mut whole), passed(&raw const descriptor), 3).unwrap();
         let level = |number| {
             let mut array = CUarray::NULL;
             cuMipmappedArrayGetLevel(out(&mut array), whole, number).map(|()| array)
@@ -105,7 +105,7 @@ fn objects_say_what_they_were_made_of() {
         resource.resource[0] = array.0 as u64;
         let texture = CUDA_TEXTURE_DESC { filterMode: 1, ..Default::default() };
         let (mut handle, mut surface) = (0, 0);
-        let (r, t) = (input(&resource), input(&texture));
+        let (r, t) = (passed(&raw const resource), passed(&raw const texture));
         cuTexObjectCreate(out(&mut handle), r, t, In::null()).unwrap();
         cuSurfObjectCreate(out(&mut surface), r).unwrap();
         assert_eq!((handle, surface), (OBJECT, OBJECT));
@@ -126,14 +126,19 @@ fn objects_say_what_they_were_made_of() {
         assert_eq!(cuSurfObjectDestroy(surface), Ok(()));
         // What shows nothing.
         resource.resource[0] = 12;
-        let wrong = cuTexObjectCreate(out(&mut handle), input(&resource), t, In::null());
+        let wrong = cuTexObjectCreate(out(&mut handle), passed(&raw const resource), t, In::null());
         assert_eq!(wrong, Err(CudaError::INVALID_HANDLE));
         resource.resType = resource_type::LINEAR;
         assert_eq!(
-            cuSurfObjectCreate(out(&mut surface), input(&resource)),
+            cuSurfObjectCreate(out(&mut surface), passed(&raw const resource)),
             Err(CudaError::INVALID_VALUE)
         );
-        let viewed = cuTexObjectCreate(out(&mut handle), input(&resource), t, input(&view));
+        let viewed = cuTexObjectCreate(
+            out(&mut handle),
+            passed(&raw const resource),
+            t,
+            passed(&raw const view),
+        );
         assert_eq!(viewed, Err(CudaError::INVALID_VALUE), "views are of arrays");
     });
 }

@@ -1,8 +1,9 @@
 //! What programs call, when all is well.
 
-use super::{attach, input, out, server, session, watched};
+use super::{attach, out, passed, server, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
+use crate::memory::address::copy_here;
 use crate::stream::DefaultStream::{Legacy, PerThread};
 use crate::stream::table::LEGACY;
 use channel::ring::{AWAKE, Flag, POLLING, RingMemory};
@@ -25,7 +26,7 @@ fn read(pointer: CUdeviceptr, bytes: usize) -> Vec<u8> {
 }
 
 fn write(pointer: CUdeviceptr, bytes: &[u8]) {
-    cuMemcpyHtoD_v2(Legacy, pointer, input(bytes.as_ptr().cast()), bytes.len()).unwrap();
+    cuMemcpyHtoD_v2(Legacy, pointer, passed(bytes.as_ptr().cast()), bytes.len()).unwrap();
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
@@ -40,9 +41,9 @@ fn stream() -> CUstream {
 
 fn fill_kernel() -> CUfunction {
     let mut module = CUmodule::NULL;
-    cuModuleLoadData(out(&mut module), input(c"any text".as_ptr().cast())).unwrap();
+    cuModuleLoadData(out(&mut module), passed(c"any text".as_ptr().cast())).unwrap();
     let mut function = CUfunction::NULL;
-    cuModuleGetFunction(out(&mut function), module, input(c"fill".as_ptr())).unwrap();
+    cuModuleGetFunction(out(&mut function), module, passed(c"fill".as_ptr())).unwrap();
     function
 }
 
@@ -161,28 +162,22 @@ fn pinned_memory_is_one_pointer_for_both_sides() {
     let mut host: *mut c_void = core::ptr::null_mut();
     cuMemHostAlloc(out(&mut host), 10_000, 0).unwrap();
     let bytes = pattern(10_000);
-    // SAFETY: pinned memory of that size.
-    unsafe { host.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
+    copy_here(host as u64, bytes.as_ptr() as u64, 10_000);
     let mut on_device = CUdeviceptr(0);
-    cuMemHostGetDevicePointer_v2(out(&mut on_device), address(host), 0).unwrap();
+    cuMemHostGetDevicePointer_v2(out(&mut on_device), passed(host), 0).unwrap();
     assert_eq!(on_device.0, host as u64);
     let pointer = allocate(10_000);
     let stream = stream();
-    cuMemcpyHtoDAsync_v2(Legacy, pointer, input(host), 10_000, stream).unwrap();
+    cuMemcpyHtoDAsync_v2(Legacy, pointer, passed(host.cast_const()), 10_000, stream).unwrap();
     cuStreamSynchronize(Legacy, stream).unwrap();
-    // SAFETY: pinned memory of that size, which the device has read.
-    unsafe { host.cast::<u8>().write_bytes(0, 10_000) };
+    let mut read = vec![0u8; 10_000];
+    copy_here(host as u64, read.as_ptr() as u64, 10_000);
     cuMemcpyAsync(Legacy, on_device, pointer, 10_000, stream).unwrap();
     cuStreamSynchronize(Legacy, stream).unwrap();
-    // SAFETY: pinned memory of that size.
-    assert!(unsafe { core::slice::from_raw_parts(host.cast::<u8>(), 10_000) } == bytes);
-    cuMemFreeHost(address(host)).unwrap();
-    assert_eq!(cuMemFreeHost(address(host)), Err(CudaError::INVALID_VALUE));
-}
-
-fn address(pointer: *mut c_void) -> Out<c_void> {
-    // SAFETY: only its address is used.
-    unsafe { crate::boundary::FromProgram::believe(pointer) }
+    copy_here(read.as_mut_ptr() as u64, host as u64, 10_000);
+    assert!(read == bytes);
+    cuMemFreeHost(passed(host)).unwrap();
+    assert_eq!(cuMemFreeHost(passed(host)), Err(CudaError::INVALID_VALUE));
 }
 
 #[test]
@@ -209,7 +204,7 @@ fn rows_are_copied_with_their_pitches() {
         WidthInBytes: width,
         Height: height,
     };
-    cuMemcpy2D_v2(Legacy, input(&copy)).unwrap();
+    cuMemcpy2D_v2(Legacy, passed(&raw const copy)).unwrap();
     let device = read(pointer, pitch * height);
     for row in 0..height {
         let (at, from) = (row * pitch + 8, row * width);
@@ -225,13 +220,13 @@ fn rows_are_copied_with_their_pitches() {
     copy.dstHost = target.as_mut_ptr().cast();
     copy.dstXInBytes = 0;
     copy.dstPitch = 310;
-    cuMemcpy2DUnaligned_v2(Legacy, input(&copy)).unwrap();
+    cuMemcpy2DUnaligned_v2(Legacy, passed(&raw const copy)).unwrap();
     for row in 0..height {
         let (at, from) = (row * 310, row * width);
         assert!(target[at..at + width] == source[from..from + width], "row {row}");
     }
     copy.Height += 1;
-    assert_eq!(cuMemcpy2D_v2(Legacy, input(&copy)), Err(CudaError::INVALID_VALUE));
+    assert_eq!(cuMemcpy2D_v2(Legacy, passed(&raw const copy)), Err(CudaError::INVALID_VALUE));
 }
 
 #[test]
@@ -270,17 +265,17 @@ fn a_kernel_of_a_library_is_launched_as_a_function() {
     let mut library = CUlibrary::NULL;
     let (mut o, mut v) = (0u32, core::ptr::null_mut::<c_void>());
     let (options, values) = (out(&mut o), out(&mut v));
-    let image = input(c"any text".as_ptr().cast());
+    let image = passed(c"any text".as_ptr().cast());
     cuLibraryLoadData(out(&mut library), image, options, values, 0, options, values, 0).unwrap();
     let mut kernel = CUkernel::NULL;
-    cuLibraryGetKernel(out(&mut kernel), library, input(c"fill".as_ptr())).unwrap();
+    cuLibraryGetKernel(out(&mut kernel), library, passed(c"fill".as_ptr())).unwrap();
     let pointer = allocate(8);
     launch_fill(CUfunction(kernel.0), pointer, 2, 7, [1, 1, 0], CUstream::NULL).unwrap();
     assert_eq!(read(pointer, 8), [7, 0, 0, 0, 7, 0, 0, 0]);
     let mut module = CUmodule::NULL;
     cuLibraryGetModule(out(&mut module), library).unwrap();
     let mut function = CUfunction::NULL;
-    cuModuleGetFunction(out(&mut function), module, input(c"fill".as_ptr())).unwrap();
+    cuModuleGetFunction(out(&mut function), module, passed(c"fill".as_ptr())).unwrap();
     launch_fill(function, pointer, 1, 9, [1, 1, 0], CUstream::NULL).unwrap();
     assert_eq!(read(pointer, 4), [9, 0, 0, 0]);
     assert_eq!(cuModuleUnload(module), Err(CudaError::NOT_PERMITTED));
@@ -296,19 +291,19 @@ fn a_bad_image_says_why() {
     let mut options = [jit_option::ERROR_LOG_BUFFER, jit_option::ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), 64 as *mut c_void];
     let mut module = CUmodule::NULL;
-    let image = input(server::BAD_IMAGE.as_ptr().cast());
+    let image = passed(server::BAD_IMAGE.as_ptr().cast());
     let (o, v) = (out(&mut options[0]), out(&mut values[0]));
     let result = cuModuleLoadDataEx(out(&mut module), image, 2, o, v);
     assert_eq!(result, Err(CudaError::INVALID_PTX));
     assert_eq!(&log[..28], b"line 1: no such instruction\0");
     assert_eq!(values[1] as usize, 27);
-    let name = input(c"fill".as_ptr());
+    let name = passed(c"fill".as_ptr());
     let mut function = CUfunction::NULL;
     let result = cuModuleGetFunction(out(&mut function), CUmodule::NULL, name);
     assert_eq!(result, Err(CudaError::INVALID_HANDLE));
     let mut module = CUmodule::NULL;
-    cuModuleLoadData(out(&mut module), input(c"any text".as_ptr().cast())).unwrap();
-    let missing = input(c"missing".as_ptr());
+    cuModuleLoadData(out(&mut module), passed(c"any text".as_ptr().cast())).unwrap();
+    let missing = passed(c"missing".as_ptr());
     let result = cuModuleGetFunction(out(&mut function), module, missing);
     assert_eq!(result, Err(CudaError::NOT_FOUND));
 }
@@ -442,7 +437,7 @@ fn host_functions_run_in_their_streams_order() {
     let stream = stream();
     watched(|| {
         for i in 0..3000usize {
-            cuLaunchHostFunc(Legacy, stream, Some(function), address(i as *mut c_void)).unwrap();
+            cuLaunchHostFunc(Legacy, stream, Some(function), passed(i as *mut c_void)).unwrap();
             if i % 500 == 0 {
                 cuStreamSynchronize(Legacy, stream).unwrap();
             }
@@ -454,7 +449,7 @@ fn host_functions_run_in_their_streams_order() {
         cuStreamSynchronize(Legacy, stream).unwrap();
     });
     assert_eq!(RUNS.load(Ordering::Acquire), 3000);
-    let null = address(core::ptr::null_mut());
+    let null = passed(core::ptr::null_mut());
     assert_eq!(cuLaunchHostFunc(Legacy, stream, None, null), Err(CudaError::INVALID_VALUE));
 }
 
@@ -469,7 +464,7 @@ fn a_host_function_that_panics_costs_itself_only() {
     }
     let _session = session();
     let stream = stream();
-    let null = || address(core::ptr::null_mut());
+    let null = || passed(core::ptr::null_mut());
     watched(|| {
         for _ in 0..3 {
             cuLaunchHostFunc(Legacy, stream, Some(panics), null()).unwrap();

@@ -1,6 +1,6 @@
 //! Green contexts: what the server hears of them, and what of them is gone when they are.
 
-use super::{input, out, session, watched};
+use super::{out, passed, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
 use crate::stream::DefaultStream::Legacy;
@@ -13,7 +13,7 @@ use cuda_api::*;
 fn parts() -> [CUdevResource; 4] {
     let (mut all, mut parts, mut count) = (CUdevResource::NONE, [CUdevResource::NONE; 4], 4);
     cuDeviceGetDevResource(0, out(&mut all), SM).unwrap();
-    let (groups, whole) = (out(&mut parts[0]), input(&all));
+    let (groups, whole) = (out(&mut parts[0]), passed(&raw const all));
     cuDevSmResourceSplitByCount(groups, out(&mut count), whole, Out::null(), 0, 2).unwrap();
     assert_eq!((count, parts[3].sm.smCount), (4, 2));
     parts

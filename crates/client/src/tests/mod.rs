@@ -13,7 +13,7 @@ pub(crate) mod server;
 mod waited;
 mod woken;
 
-use crate::boundary::{FromProgram, In, Out};
+use crate::boundary::{FromProgram, Out};
 use crate::connection::Connection;
 use crate::program::mode;
 use crate::program::{Client, Program};
@@ -23,6 +23,7 @@ use channel::socket::SeqPacket;
 use cuda_api::{CUcontext, CudaError};
 use locks::{Mutex, MutexGuard};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Longest that a test of something that could hang may take.
@@ -74,23 +75,39 @@ impl Drop for Session {
     }
 }
 
+/// A pointer as an argument.
+pub(crate) fn passed<P: FromProgram>(pointer: P) -> P::Argument {
+    // SAFETY: tests pass pointers to values that live until they have been used, and addresses that are
+    // not followed.
+    unsafe { pointer.believe() }
+}
+
 /// A place for a result.
 fn out<T>(value: &mut T) -> Out<T> {
-    // SAFETY: a reference is good for writing; tests use the result before the value ends.
-    unsafe { core::ptr::from_mut(value).believe() }
+    passed(core::ptr::from_mut(value))
 }
 
-/// Waits for the end of a child of fork; its status, as wait(2) has it.
-pub(crate) fn wait_for_child(child: libc::pid_t) -> i32 {
-    let child = rustix::process::Pid::from_raw(child).expect("a child");
-    let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+/// Words of memory that a test has mapped, of the device's too, or of one that is kept.
+pub(crate) fn words_at(address: u64, count: usize) -> &'static [AtomicU32] {
+    assert!(address != 0 && address.is_multiple_of(4));
+    // SAFETY: such memory is there while tests use the words, which nothing in this process reads but by
+    // atomics or as a device would.
+    unsafe { core::slice::from_raw_parts(address as *const AtomicU32, count) }
+}
+
+/// Forks; the child's status, as wait(2) has it: 0 if it says true.
+pub(crate) fn in_child(child: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child makes system calls, starts threads and takes memory, of which no other thread of the
+    // parent holds a lock for long: the allocator's own handlers see to it. It ends without running anything
+    // of the parent's.
+    let child = unsafe {
+        match libc::fork() {
+            0 => libc::_exit(i32::from(!child())),
+            child => rustix::process::Pid::from_raw(child),
+        }
+    };
+    let ended = rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
     ended.expect("a child to wait for").expect("it has ended").1.as_raw()
-}
-
-/// Something to read.
-fn input<T>(value: *const T) -> In<T> {
-    // SAFETY: tests pass pointers to values that are alive.
-    unsafe { value.believe() }
 }
 
 /// Runs a test that could hang; the process ends if it does.

@@ -2,15 +2,14 @@
 
 use super::{attach, watched};
 use crate::memory::address::Place;
-use crate::memory::page_exchange::{Nature, Pages, map_anywhere, nature_now};
+use crate::memory::page_exchange::{Nature, Pages, nature_now};
 use crate::program::Client;
-use channel::memfd::PAGE_BYTES;
+use channel::memfd::{Mapping, PAGE_BYTES};
 use channel::userfaultfd::{Protects, open};
 
 /// Pages of this process's own, which stay.
 fn pages(count: u64) -> Pages {
-    let bytes = count * PAGE_BYTES;
-    Pages { start: map_anywhere(bytes, None).unwrap(), bytes }
+    Pages::of(Mapping::anonymous(count * PAGE_BYTES).unwrap())
 }
 
 /// The device's address of what is registered at an address.

@@ -1,6 +1,6 @@
 //! Asynchronous errors: which calls report them, and that what is reported is not made again.
 
-use super::{input, out, replaced, session, watched};
+use super::{out, passed, replaced, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
 use crate::connection::SERVER_GONE;
@@ -68,7 +68,7 @@ fn calls_whose_errors_programs_drop_say_nothing_of_earlier_ones() {
     cuEventDestroy_v2(event).unwrap();
     cuMemAlloc_v2(out(&mut pointer), 64).unwrap();
     let bytes = [0u8; 64];
-    cuMemcpyHtoD_v2(Legacy, pointer, input(bytes.as_ptr().cast()), 64).unwrap();
+    cuMemcpyHtoD_v2(Legacy, pointer, passed(bytes.as_ptr().cast()), 64).unwrap();
     let mut kind: c_uint = 0;
     let place = out(&mut kind).untyped();
     cuPointerGetAttribute(place, pointer_attribute::MEMORY_TYPE, pointer).unwrap();
@@ -101,11 +101,14 @@ fn a_loss_is_reported_though_the_same_call_found_the_server_lost() {
         server.killed.store(true, Ordering::Release);
         server.region.set_server_state(ServerState::Ended);
         let code = dispatch::code("cuStreamSynchronize").unwrap();
-        // SAFETY: the entry point of that name, with cuda.h's signature.
-        let synchronize: unsafe extern "C" fn(CUstream) -> CUresult =
-            unsafe { core::mem::transmute::<*const c_void, _>(code) };
-        // SAFETY: the legacy stream is always there.
-        let results = unsafe { [synchronize(CUstream::NULL), synchronize(CUstream::NULL)] };
+        // SAFETY: the entry point of that name, with cuda.h's signature; the legacy stream is always there.
+        let results = unsafe {
+            let synchronize = core::mem::transmute::<
+                *const c_void,
+                unsafe extern "C" fn(CUstream) -> CUresult,
+            >(code);
+            [synchronize(CUstream::NULL), synchronize(CUstream::NULL)]
+        };
         mode::attach_for_test(session.client.program);
         assert_eq!(results, [EARLIER, Ok(())]);
     });

@@ -16,6 +16,7 @@ use cuda_api::constants::stream_flags::NON_BLOCKING;
 use cuda_api::handle::Handle;
 use cuda_api::{CUfunction, CUmemoryPool, number};
 use std::ffi::c_void;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -47,10 +48,10 @@ fn post_many(client: &Client, stream: Handle, buffer: u64) {
     }
 }
 
-unsafe extern "C-unwind" fn wait_until_the_ring_is_full(region: *mut c_void) {
-    // SAFETY: the test's region outlives its host functions.
-    let region = unsafe { &*region.cast_const().cast::<Region>() };
-    until(|| waits_for_room(region));
+static REGION: OnceLock<Region> = OnceLock::new();
+
+unsafe extern "C-unwind" fn wait_until_the_ring_is_full(_: *mut c_void) {
+    until(|| REGION.get().is_some_and(waits_for_room));
 }
 
 #[test]
@@ -59,10 +60,11 @@ fn a_host_function_ends_while_another_thread_waits_for_room() {
         let (client, server) = attach();
         let stream = stream(client);
         let buffer = client.allocate(1, 8, CUmemoryPool::NULL).unwrap();
-        let user_data = (&raw const server.region) as usize;
+        REGION.get_or_init(|| server.region.clone());
         let function = Some(wait_until_the_ring_is_full as _);
         // The server goes on when it has been run, and makes room then.
-        client.post_host_function(stream, HostFunction::Plain { function, user_data }).unwrap();
+        let function = HostFunction::Plain { function, user_data: 0 };
+        client.post_host_function(stream, function).unwrap();
         post_many(client, stream, buffer);
         client.synchronize(stream).unwrap();
     });

@@ -1,5 +1,7 @@
 //! A server in this process: pops requests and carries them out at once, on memory of its own.
 
+use super::words_at;
+use crate::memory::address::copy_here;
 use channel::memfd::{Seals, create_sealed};
 use channel::message::{Device, Message, Release, Welcome, Window};
 use channel::payload::Reader;
@@ -217,28 +219,26 @@ impl Server {
         chunk.get_mut(offset..offset + bytes as usize).ok_or(CudaError::ILLEGAL_ADDRESS)
     }
 
-    fn host(&self, reference: HostReference, bytes: u64) -> *mut u8 {
+    fn host(&self, reference: HostReference, bytes: u64) -> u64 {
         match reference {
             HostReference::Staging(offset) => {
-                self.region.staging_address(offset.into(), bytes).unwrap()
+                self.region.staging_address(offset.into(), bytes).unwrap() as u64
             }
-            HostReference::Mapped(address) => address as *mut u8,
+            HostReference::Mapped(address) => address,
         }
     }
 
     fn write_device(&mut self, to: u64, from: HostReference, bytes: u64) -> CUresult {
         let from = self.host(from, bytes);
         let to = self.chunk(to, bytes)?;
-        // SAFETY: staging, or pinned memory that this process has mapped.
-        unsafe { from.copy_to(to.as_mut_ptr(), to.len()) };
+        copy_here(to.as_mut_ptr() as u64, from, bytes);
         Ok(())
     }
 
     fn read_device(&mut self, to: HostReference, from: u64, bytes: u64) -> CUresult {
         let to = self.host(to, bytes);
         let from = self.chunk(from, bytes)?;
-        // SAFETY: staging, or pinned memory that this process has mapped.
-        unsafe { from.as_ptr().copy_to(to, from.len()) };
+        copy_here(to, from.as_ptr() as u64, bytes);
         Ok(())
     }
 
@@ -272,15 +272,14 @@ impl Server {
                 let p = launch.parameters;
                 let address = u64::from_le_bytes(p[..8].try_into().unwrap());
                 let count = u32::from_le_bytes(p[8..12].try_into().unwrap());
-                let bytes = u64::from(count) * 4;
-                let words = match self.pinned.contains(&address) {
-                    // SAFETY: pinned memory that this process has mapped, which nothing else uses now.
-                    true => unsafe {
-                        core::slice::from_raw_parts_mut(address as *mut u8, bytes as usize)
-                    },
-                    false => self.chunk(address, bytes)?,
-                };
-                words.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&p[12..16]));
+                let value: [u8; 4] = p[12..16].try_into().unwrap();
+                if self.pinned.contains(&address) {
+                    let words = words_at(address, count as usize).iter();
+                    words.for_each(|word| word.store(u32::from_le_bytes(value), Ordering::Release));
+                } else {
+                    let words = self.chunk(address, u64::from(count) * 4)?.chunks_exact_mut(4);
+                    words.for_each(|word| word.copy_from_slice(&value));
+                }
                 Ok(())
             }
             Some("trap") => {

@@ -2,7 +2,7 @@
 //! that it has filled anew since.
 
 use super::replaced::{attach_on, fill, load_fill, replace};
-use super::{server, watched};
+use super::{server, watched, words_at};
 use crate::connection::SERVER_GONE;
 use crate::memory::HostKind;
 use crate::memory::address::Side;
@@ -136,9 +136,7 @@ fn streams_that_take_turns_are_waited_for_with_each_other() {
 
 /// Counts that it was called.
 extern "C-unwind" fn count(calls: *mut c_void) {
-    // SAFETY: tests pass a counter that outlives the call.
-    let calls = unsafe { &*calls.cast::<AtomicU32>() };
-    calls.fetch_add(1, Ordering::Release);
+    words_at(calls as u64, 1)[0].fetch_add(1, Ordering::Release);
 }
 
 /// Calls [`count`] when a stream gets there.
@@ -182,8 +180,7 @@ fn a_kernel_that_writes_what_the_program_sees_at_once_is_not_repeated() {
         let (context, _, function) = load_fill(client, IMAGE);
         let flag = client.allocate_pinned(context.0 as u64, 4, 0, HostKind::Pinned).unwrap();
         fill(client, function, flag, 1).unwrap();
-        // SAFETY: pinned memory of the program's, aligned; the server in this process writes to it too.
-        let flag = unsafe { AtomicU32::from_ptr(flag as *mut u32) };
+        let flag = &words_at(flag, 1)[0];
         while flag.swap(0, Ordering::AcqRel) == 0 {
             std::thread::yield_now();
         }

@@ -442,8 +442,8 @@ impl EventLoop {
                 problems::count(&problems::ISOLATIONS);
                 servers.isolate(pid, process, now, &mut effects);
             }
-            Message::Declared(declared) => {
-                problems::count_recovery(declared);
+            Message::Restored(restored) => {
+                problems::count_recovery(restored);
                 servers.has_declared(pid, &mut effects);
             }
             Message::Candidate(process) => {

@@ -3,7 +3,7 @@
 use super::Daemon;
 use crate::report::{Counters, Refusals};
 use crate::users;
-use channel::message::Declared;
+use channel::message::Restored;
 use cuda_api::CudaError;
 use locks::Mutex;
 use std::collections::BTreeMap;
@@ -45,10 +45,10 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 /// A client has gone on at another server.
-pub(super) fn count_recovery(declared: Declared) {
+pub(super) fn count_recovery(restored: Restored) {
     count(&RECOVERIES);
-    REPEATED_OPERATIONS.fetch_add(declared.operations.into(), Ordering::Relaxed);
-    if declared.is_lost {
+    REPEATED_OPERATIONS.fetch_add(restored.operations.into(), Ordering::Relaxed);
+    if restored.is_lost {
         count(&REPLAYS_REFUSED);
     }
 }

@@ -8,6 +8,7 @@ use crate::device::{Watch, XidSource};
 use crate::mode;
 use crate::out::Argument;
 use crate::status::{Answer, Failure};
+use cuda_api::pointer::FromProgram;
 use locks::{Mutex, MutexGuard};
 use std::ffi::c_uint;
 use std::time::{Duration, Instant};
@@ -35,11 +36,15 @@ struct EventData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Set(usize);
 
-impl Argument for Set {
-    type Inside = Self;
-    unsafe fn accept(self) -> Self {
+impl FromProgram for Set {
+    type Argument = Self;
+    unsafe fn believe(self) -> Self {
         self
     }
+}
+
+impl Argument for Set {
+    type Inside = Self;
 }
 
 impl Set {

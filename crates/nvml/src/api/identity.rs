@@ -182,7 +182,7 @@ fn by_index(index: c_uint, handle: Out<Handle>) -> Answer {
 
 fn by_bus_id(id: Text, handle: Out<Handle>) -> Answer {
     let wanted = id.get()?;
-    found(|device| device.is_at(wanted), handle)
+    found(|device| device.is_at(&wanted), handle)
 }
 
 fn found(is_it: impl Fn(&Device) -> bool, handle: Out<Handle>) -> Answer {

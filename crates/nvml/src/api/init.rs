@@ -14,8 +14,7 @@ fn initialise(init: impl FnOnce(&mode::Vendor) -> u32) -> u32 {
     let answer = || -> Answer<u32> {
         match mode::decide()? {
             Mode::Vendor(vendor) => {
-                // SAFETY: NVIDIA's library has NVML's functions by their names and stays loaded.
-                unsafe { entry::lead_to(|name| vendor.function(name)) };
+                entry::lead_to(vendor);
                 Ok(init(vendor))
             }
             Mode::Own(_) => {

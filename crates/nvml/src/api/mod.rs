@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::mode;
 use crate::out::Argument;
 use crate::status::{Answer, Failure};
+use cuda_api::pointer::FromProgram;
 use std::ffi::c_void;
 
 /// A function that the software GPU answers.
@@ -66,11 +67,15 @@ impl Handle {
     }
 }
 
-impl Argument for Handle {
-    type Inside = Self;
-    unsafe fn accept(self) -> Self {
+impl FromProgram for Handle {
+    type Argument = Self;
+    unsafe fn believe(self) -> Self {
         self
     }
+}
+
+impl Argument for Handle {
+    type Inside = Self;
 }
 
 /// Defines functions of the API: C outside, checked arguments inside, and the list of them.
@@ -81,7 +86,8 @@ macro_rules! functions {
             unsafe extern "C" fn $name($($param: $ty),*) -> u32 {
                 $(
                     // SAFETY: the argument is the program's, passed by nvml.h's signature.
-                    let $param = unsafe { $crate::out::Argument::accept($param) };
+                    let $param = unsafe { cuda_api::pointer::FromProgram::believe($param) };
+                    let $param: <$ty as $crate::out::Argument>::Inside = $param.into();
                 )*
                 // A panic must not cross the boundary.
                 let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(

@@ -8,26 +8,26 @@ use locks::{Mutex, MutexGuard};
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
 unsafe extern "C" {
-    fn nvmlInit_v2() -> u32;
-    fn nvmlShutdown() -> u32;
-    fn nvmlErrorString(code: c_uint) -> *const c_char;
-    fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> u32;
-    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, handle: *mut usize) -> u32;
-    fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: *mut usize) -> u32;
-    fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, handle: *mut usize) -> u32;
+    safe fn nvmlInit_v2() -> u32;
+    safe fn nvmlShutdown() -> u32;
+    safe fn nvmlErrorString(code: c_uint) -> *const c_char;
+    safe fn nvmlDeviceGetCount_v2(count: &mut c_uint) -> u32;
+    safe fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, handle: &mut usize) -> u32;
+    fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: &mut usize) -> u32;
+    fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, handle: &mut usize) -> u32;
     fn nvmlDeviceGetName(handle: usize, name: *mut c_char, length: c_uint) -> u32;
     fn nvmlDeviceGetUUID(handle: usize, name: *mut c_char, length: c_uint) -> u32;
-    fn nvmlDeviceGetMemoryInfo(handle: usize, memory: *mut [u64; 3]) -> u32;
-    fn nvmlDeviceGetMemoryInfo_v2(handle: usize, memory: *mut [u64; 5]) -> u32;
+    safe fn nvmlDeviceGetMemoryInfo(handle: usize, memory: &mut [u64; 3]) -> u32;
+    safe fn nvmlDeviceGetMemoryInfo_v2(handle: usize, memory: &mut [u64; 5]) -> u32;
     fn nvmlDeviceGetComputeRunningProcesses_v3(
         handle: usize,
-        count: *mut c_uint,
+        count: &mut c_uint,
         processes: *mut c_void,
     ) -> u32;
-    fn nvmlDeviceGetClockInfo(handle: usize, kind: c_uint, mhz: *mut c_uint) -> u32;
-    fn nvmlDeviceGetTemperature(handle: usize, sensor: c_uint, degrees: *mut c_uint) -> u32;
-    fn nvmlDeviceGetComputeMode(handle: usize, mode: *mut c_uint) -> u32;
-    fn nvmlDeviceSetComputeMode(handle: usize, mode: c_uint) -> u32;
+    safe fn nvmlDeviceGetClockInfo(handle: usize, kind: c_uint, mhz: &mut c_uint) -> u32;
+    safe fn nvmlDeviceGetTemperature(handle: usize, sensor: c_uint, degrees: &mut c_uint) -> u32;
+    safe fn nvmlDeviceGetComputeMode(handle: usize, mode: &mut c_uint) -> u32;
+    safe fn nvmlDeviceSetComputeMode(handle: usize, mode: c_uint) -> u32;
     fn nvmlDeviceGetFieldValues(handle: usize, count: i32, values: *mut [u64; 5]) -> u32;
 }
 
@@ -59,23 +59,20 @@ impl Session {
             description.pci_bus_id[..12].copy_from_slice(b"0000:3c:00.0");
             vec![first, Device::new(&description, 13_000)]
         });
-        // SAFETY: takes no argument.
-        assert_eq!(unsafe { nvmlInit_v2() }, 0);
+        assert_eq!(nvmlInit_v2(), 0);
         Self(guard)
     }
 
     fn handle(&self) -> usize {
         let mut handle = 0;
-        // SAFETY: the place is writable.
-        assert_eq!(unsafe { nvmlDeviceGetHandleByIndex_v2(0, &mut handle) }, 0);
+        assert_eq!(nvmlDeviceGetHandleByIndex_v2(0, &mut handle), 0);
         handle
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: takes no argument.
-        unsafe { nvmlShutdown() };
+        nvmlShutdown();
     }
 }
 
@@ -83,18 +80,16 @@ impl Drop for Session {
 fn nothing_answers_but_between_init_and_shutdown() {
     let session = Session::begin();
     let mut count = 0;
-    // SAFETY: for all calls of this test, the places are writable; codes are numbers.
-    unsafe {
-        assert_eq!((nvmlDeviceGetCount_v2(&mut count), count), (0, 2));
-        assert_eq!(nvmlInit_v2(), 0);
-        assert_eq!(nvmlShutdown(), 0);
-        assert_eq!(nvmlDeviceGetCount_v2(&mut count), 0);
-        assert_eq!(nvmlShutdown(), 0);
-        assert_eq!(nvmlDeviceGetCount_v2(&mut count), Failure::UNINITIALIZED.0);
-        assert_eq!(nvmlShutdown(), Failure::UNINITIALIZED.0);
-        assert_eq!(CStr::from_ptr(nvmlErrorString(1)), c"Uninitialized");
-        assert_eq!(nvmlInit_v2(), 0);
-    }
+    assert_eq!((nvmlDeviceGetCount_v2(&mut count), count), (0, 2));
+    assert_eq!(nvmlInit_v2(), 0);
+    assert_eq!(nvmlShutdown(), 0);
+    assert_eq!(nvmlDeviceGetCount_v2(&mut count), 0);
+    assert_eq!(nvmlShutdown(), 0);
+    assert_eq!(nvmlDeviceGetCount_v2(&mut count), Failure::UNINITIALIZED.0);
+    assert_eq!(nvmlShutdown(), Failure::UNINITIALIZED.0);
+    // SAFETY: texts are C strings that stay.
+    assert_eq!(unsafe { CStr::from_ptr(nvmlErrorString(1)) }, c"Uninitialized");
+    assert_eq!(nvmlInit_v2(), 0);
     drop(session);
 }
 
@@ -138,16 +133,13 @@ fn memory_is_answered_in_the_version_that_was_asked_for() {
     let session = Session::begin();
     let device = session.handle();
     let (mut v1, mut v2) = ([0; 3], [0; 5]);
-    // SAFETY: for all calls of this test, the places are as long as the structures.
-    unsafe {
-        assert_eq!(nvmlDeviceGetMemoryInfo(device, &mut v1), 0);
-        assert_eq!(v1, [1 << 30, 1 << 30, 0]);
-        let unversioned = nvmlDeviceGetMemoryInfo_v2(device, &mut v2);
-        assert_eq!(unversioned, Failure::ARGUMENT_VERSION_MISMATCH.0);
-        v2[0] = 0x0200_0028;
-        assert_eq!(nvmlDeviceGetMemoryInfo_v2(device, &mut v2), 0);
-        assert_eq!(v2[1..], [1 << 30, 0, 1 << 30, 0]);
-    }
+    assert_eq!(nvmlDeviceGetMemoryInfo(device, &mut v1), 0);
+    assert_eq!(v1, [1 << 30, 1 << 30, 0]);
+    let unversioned = nvmlDeviceGetMemoryInfo_v2(device, &mut v2);
+    assert_eq!(unversioned, Failure::ARGUMENT_VERSION_MISMATCH.0);
+    v2[0] = 0x0200_0028;
+    assert_eq!(nvmlDeviceGetMemoryInfo_v2(device, &mut v2), 0);
+    assert_eq!(v2[1..], [1 << 30, 0, 1 << 30, 0]);
 }
 
 #[test]
@@ -178,13 +170,10 @@ fn the_compute_mode_is_read_and_set_where_processes_meet() {
     const EXCLUSIVE_PROCESS: c_uint = 3;
     let session = Session::begin();
     let (handle, mut mode) = (session.handle(), 9);
-    // SAFETY: the place is writable.
-    assert_eq!((unsafe { nvmlDeviceGetComputeMode(handle, &mut mode) }, mode), (0, 0));
+    assert_eq!((nvmlDeviceGetComputeMode(handle, &mut mode), mode), (0, 0));
     // The test's device has no such place, and EXCLUSIVE_THREAD is a mode no more.
     for refused in [EXCLUSIVE_PROCESS, 1, 4] {
-        // SAFETY: takes values.
-        let answer = unsafe { nvmlDeviceSetComputeMode(handle, refused) };
-        assert_eq!(answer, Failure::NOT_SUPPORTED.0);
+        assert_eq!(nvmlDeviceSetComputeMode(handle, refused), Failure::NOT_SUPPORTED.0);
     }
     let directory = std::env::temp_dir().join(format!("openmps-nvml-mode-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

@@ -84,6 +84,11 @@ fn rows(file: Option<&Path>) -> Vec<User> {
 
 /// Whether a process has a lock on a byte.
 fn is_locked(file: &File, position: u64) -> bool {
+    lock(file, libc::F_OFD_GETLK, position).is_some_and(|kind| kind != libc::F_UNLCK)
+}
+
+/// Makes a request about a writer's lock on a byte: the kind of lock that is there; `None` without an answer.
+fn lock(file: &File, request: libc::c_int, position: u64) -> Option<libc::c_int> {
     let mut lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -92,8 +97,8 @@ fn is_locked(file: &File, position: u64) -> bool {
         l_pid: 0,
     };
     // SAFETY: `lock` is a valid flock that lives across the call.
-    let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-    status == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+    let status = unsafe { libc::fcntl(file.as_raw_fd(), request, &mut lock) };
+    (status == 0).then_some(lock.l_type.into())
 }
 
 #[cfg(test)]
@@ -111,15 +116,7 @@ mod tests {
             file.write_all_at(&row.to_bytes(), ProcessRow::position(number)).unwrap();
         }
         assert_eq!(rows(Some(&path)), []);
-        let lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: ProcessRow::position(1) as i64,
-            l_len: 1,
-            l_pid: 0,
-        };
-        // SAFETY: `lock` is a valid flock that lives across the call.
-        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) }, 0);
+        assert!(lock(&file, libc::F_OFD_SETLK, ProcessRow::position(1)).is_some());
         assert_eq!(
             rows(Some(&path)),
             [User { pid, memory_bytes: 7, memory_limit: None, busy_ns: None }]

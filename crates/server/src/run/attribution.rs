@@ -84,7 +84,7 @@ impl Clients {
             let in_flight =
                 link.evidence().map_or("its session did not say", |evidence| &evidence.text);
             let why = format!("{in_flight}; the device: {said}");
-            link.set_fault(FaultPart { is_culprit: *part == Part::Faulting, error, why });
+            link.set_fault(FaultPart { is_faulting: *part == Part::Faulting, error, why });
         }
     }
 

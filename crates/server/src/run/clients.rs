@@ -587,7 +587,7 @@ impl Clients {
             unsafe { libc::malloc_trim(0) };
         }
         let restored = self.links().filter_map(|link| link.take_restored());
-        messages.extend(restored.map(Message::Declared));
+        messages.extend(restored.map(Message::Restored));
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages
@@ -721,7 +721,7 @@ fn fault_of(link: &SessionLink) -> Option<ClientFault> {
     Some(ClientFault {
         pid: pid_of_process(link.identity.pid),
         command: link.identity.command.clone(),
-        is_culprit: part.is_culprit,
+        is_faulting: part.is_faulting,
         error: part.error.to_string(),
         why: part.why,
     })

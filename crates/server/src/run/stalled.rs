@@ -90,7 +90,7 @@ impl Clients {
             return Vec::new();
         }
         let why = format!("its work makes no progress, nor does that of {} others", others());
-        let candidate = FaultPart { is_culprit: false, error: CudaError::LAUNCH_TIMEOUT, why };
+        let candidate = FaultPart { is_faulting: false, error: CudaError::LAUNCH_TIMEOUT, why };
         candidates.iter().for_each(|link| link.set_fault(candidate.clone()));
         candidates.iter().map(|link| link.identity.pid).collect()
     }
@@ -102,7 +102,7 @@ impl Clients {
             limit.as_secs()
         ));
         let why = format!("its work takes longer than {} s", limit.as_secs());
-        link.set_fault(FaultPart { is_culprit: true, error: CudaError::LAUNCH_TIMEOUT, why });
+        link.set_fault(FaultPart { is_faulting: true, error: CudaError::LAUNCH_TIMEOUT, why });
         link.time_out();
     }
 }

@@ -72,7 +72,7 @@ impl Submission {
         let text = self.share.tenant_fault();
         let separator = if text.is_empty() { "" } else { ": " };
         self.common.log.line(format!("Client {name} has a sticky error, {error}{separator}{text}"));
-        self.link.set_fault(FaultPart { is_culprit: true, error, why: text });
+        self.link.set_fault(FaultPart { is_faulting: true, error, why: text });
         self.common.wake_main();
         self.wake_waiters();
     }

@@ -3,7 +3,7 @@
 use super::policy::limits::SessionLimits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
-use channel::message::{Declared, pid_of_process};
+use channel::message::{Restored, pid_of_process};
 use channel::region::Region;
 use channel::request::Repeats;
 use channel::ring::Doorbell;
@@ -55,7 +55,7 @@ pub struct FaultEvidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPart {
     /// It has the error; else others may have caused it too.
-    pub is_culprit: bool,
+    pub is_faulting: bool,
     /// The error.
     pub error: CudaError,
     /// Which kernel, or what was in flight, in words.
@@ -209,9 +209,9 @@ impl SessionLink {
     }
 
     /// What there is to say once after [`SessionLink::set_restored`].
-    pub fn take_restored(&self) -> Option<Declared> {
+    pub fn take_restored(&self) -> Option<Restored> {
         let work = self.restored.lock().take()?;
-        Some(Declared {
+        Some(Restored {
             process: self.identity.pid,
             operations: work.map_or(0, |work| work.operations),
             is_lost: work.is_some_and(|work| work.lost != 0),

@@ -191,7 +191,7 @@ impl Server {
         loop {
             match self.daemon.receive().expect("a message of the server").0 {
                 // It comes when it comes.
-                Message::WindowFree(_) | Message::Ended(_) | Message::Declared(_) => {}
+                Message::WindowFree(_) | Message::Ended(_) | Message::Restored(_) => {}
                 Message::ClientFault(fault) => self.faults.borrow_mut().push(fault),
                 message => return message,
             }

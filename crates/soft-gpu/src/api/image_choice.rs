@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use cuda_api::extension::NO_PTX;
 use cuda_api::link::LINK_INPUT_ENTRY;
 use cuda_api::pointer::In;
-use driver_common::image::{ProgramMemory, fatbin_at, linked_fatbins};
+use driver_common::image::ProgramMemory;
 use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
 use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
@@ -43,32 +43,34 @@ impl Choice<'_> {
         if at.address() == 0 {
             return Err(Refusal { error: Error::INVALID_VALUE, why: "the image is NULL".into() });
         }
-        // SAFETY: an image is there, by the program's word.
+        // SAFETY: an image is there, by the program's word, and does not change during the call, which
+        // nothing made of the bytes outlives.
         let mut memory = unsafe { ProgramMemory::new(at) };
         match image::measure(&mut memory) {
-            // SAFETY: it does not change during the call, which nothing made of the bytes outlives.
-            Ok(Image::Whole { bytes, .. }) => match unsafe { memory.bytes(bytes) } {
+            Ok(Image::Whole { bytes, .. }) => match memory.bytes(bytes) {
                 Ok(bytes) => self.ptx_of(bytes),
                 Err(error) => Err(Refusal { error, why: "the image cannot be read".into() }),
             },
-            Ok(Image::Indirect(wrapper)) => self.read_wrapped(&wrapper),
+            Ok(Image::Indirect(wrapper)) => self.read_wrapped(&memory, &wrapper),
             Err(error) => Err(invalid(&error)),
         }
     }
 
     /// PTX text from what a wrapper leads to: a fat binary, or those that were linked to make it.
-    fn read_wrapped(self, wrapper: &Wrapper) -> std::result::Result<String, Refusal> {
+    fn read_wrapped(
+        self,
+        memory: &ProgramMemory<'_>,
+        wrapper: &Wrapper,
+    ) -> std::result::Result<String, Refusal> {
         const LINKED: u32 = 2;
         let damaged = |_| invalid(&"a wrapper leads to what is no fat binary");
-        // SAFETY: an image holds the address of its fatbin, which does not change during the call.
-        let whole = unsafe { fatbin_at(wrapper.data) }.map_err(damaged)?;
+        let whole = memory.fatbin_at(wrapper.data).map_err(damaged)?;
         let has_ptx =
             Fatbin::read(whole).is_ok_and(|f| f.entries.iter().any(|e| e.kind == EntryKind::Ptx));
         if wrapper.version != LINKED || wrapper.second == 0 || has_ptx {
             return self.ptx_of(whole);
         }
-        // SAFETY: such a wrapper holds the address of a list of fatbins that ends with 0.
-        let parts = unsafe { linked_fatbins(wrapper.second) };
+        let parts = memory.linked_fatbins(wrapper.second);
         self.link(&parts.map_err(|_| invalid(&"what the fat binaries are linked of is damaged"))?)
     }
 

@@ -10,7 +10,6 @@ use super::graph::SoftGraphs;
 use super::prepare::read_parameters;
 use super::{Driver, driver, exports};
 use crate::error::Result;
-use graph::attributes_of;
 
 impl Driver {
     pub(super) fn launch(
@@ -70,5 +69,5 @@ exports! {
 
 /// Events that a launch's attributes want recorded.
 fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>> {
-    attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
+    config.attributes()?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
 }

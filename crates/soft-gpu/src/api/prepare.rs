@@ -21,7 +21,7 @@ use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use graph::{KernelNode, attributes_of};
+use graph::KernelNode;
 use simt::kernel::{DeviceRuntime, Dim3, Kernel, Launch};
 
 /// The last CU_CLUSTER_SCHEDULING_POLICY.
@@ -466,7 +466,7 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
     let grid = [config.gridDimX, config.gridDimY, config.gridDimZ];
     let block = [config.blockDimX, config.blockDimY, config.blockDimZ];
     let mut request = Request::new(grid, block, config.sharedMemBytes);
-    for attribute in attributes_of(config)? {
+    for attribute in config.attributes()? {
         let attribute = attribute?;
         let word = |n: usize| {
             let bytes = &attribute.value[4 * n..4 * n + 4];

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use cuda_api::attributes::{PCI_DEVICE_ID, PCI_DOMAIN_ID};
 use cuda_api::driver_version::API_VERSION;
+use cuda_api::pointer::In;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
@@ -62,10 +63,10 @@ impl Host for Tables {
         driver()?.functions_of(module)
     }
 
-    unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {
+    fn load_module(&self, image: In<c_void>) -> Result<CUmodule, CudaError> {
         let mut module = CUmodule::NULL;
-        // SAFETY: the handle goes to a local; the caller vouches for the image.
-        unsafe { module::cuModuleLoadData(&mut module, image) }?;
+        // SAFETY: the handle goes to a local; the runtime passes an image as the function takes it.
+        unsafe { module::cuModuleLoadData(&mut module, image.pointer()) }?;
         Ok(module)
     }
 }

@@ -12,7 +12,6 @@ use crate::program::launch::submission::Launched;
 
 pub(crate) use crate::program::launch::check::{Geometry, Launch};
 
-use crate::boundary::Out;
 use crate::memory::known_variables::KnownVariables;
 use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
@@ -24,12 +23,9 @@ use cuda_api::attributes as attribute;
 use cuda_api::constants::launch_attribute;
 use cuda_api::handle::Handle;
 use cuda_api::{
-    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
-    CUresult, CUstream, CudaError,
+    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUlaunchConfig, CUresult,
+    CUstream, CudaError,
 };
-
-/// Largest number of launch attributes read: there are 17 kinds.
-const ATTRIBUTES_MAX: usize = 64;
 
 impl Client {
     /// Launches a kernel: from here each folder below is entered once, and none calls back.
@@ -114,23 +110,9 @@ pub(crate) fn check_cooperative(
     }
 }
 
-/// Attributes of a launch.
-fn attributes_of(
-    config: &CUlaunchConfig,
-) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> =
-        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
-    Ok(attributes.as_in().array(count).iter())
-}
-
 /// Events that a launch's attributes want recorded.
 pub(crate) fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>, CudaError> {
-    attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
+    config.attributes()?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
 }
 
 /// Checks what a launch's flags ask for. A cluster's blocks are the device's to count.
@@ -174,7 +156,7 @@ fn flags_within(
     let mut flags = 0;
     // The domain of memory synchronization, and where the launch maps each of the two.
     let (mut domain, mut domain_map) = (0, [0, 1]);
-    for attribute in attributes_of(config)? {
+    for attribute in config.attributes()? {
         let attribute = attribute?;
         let word = |i: usize| {
             let bytes = &attribute.value[4 * i..4 * i + 4];

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_fit_and_are_all_of_the_box() {
+    fn pieces_fit_and_are_all_of_the_copy() {
         let all = |extent, bytes_max| -> Vec<([u64; 3], u64, u64)> {
             pieces(extent, bytes_max)
                 .map(|piece| (piece.offset, piece.extent.width, piece.extent.height))

@@ -19,15 +19,20 @@ use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result
 use locks::Condvar;
 use recovery::Mark;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Fewest slots in use that are looked through for such as may be used again.
 const LOOK_AT_MIN: usize = 64;
 
+/// What this library has a stream run for itself. Others keep it too: it does not end here.
+pub(crate) trait OwnFunction: Send + Sync {
+    fn run(&self);
+}
+
 /// What is run.
-#[derive(Clone, Copy)]
 pub(crate) enum HostFunction {
     /// One of this library's own, of which the program does not see that it was run.
-    Own { function: CUhostFn, user_data: usize },
+    Own(Arc<dyn OwnFunction>),
     /// Nothing: what there was has begun already.
     Begun,
     /// cuLaunchHostFunc.
@@ -43,15 +48,14 @@ impl HostFunction {
         // the stream gets there.
         unsafe {
             match self {
-                Self::Plain { function: Some(function), user_data }
-                | Self::Own { function: Some(function), user_data } => {
+                Self::Own(function) => function.run(),
+                Self::Plain { function: Some(function), user_data } => {
                     function(user_data as *mut c_void);
                 }
                 Self::Callback { callback: Some(callback), stream, user_data } => {
                     callback(stream, status, user_data as *mut c_void);
                 }
                 Self::Plain { function: None, .. }
-                | Self::Own { function: None, .. }
                 | Self::Callback { callback: None, .. }
                 | Self::Begun => {}
             }
@@ -60,7 +64,6 @@ impl HostFunction {
 }
 
 /// One that was posted and not run yet.
-#[derive(Clone, Copy)]
 struct Pending {
     slot: u32,
     ticket: u32,
@@ -249,7 +252,7 @@ impl Client {
             // Not under the lock: the function may take as long as it likes, and other threads
             // post meanwhile.
             drop(queue);
-            let is_seen = !matches!(pending.function, HostFunction::Own { .. });
+            let is_seen = !matches!(pending.function, HostFunction::Own(_));
             self.note_reached(connection, pending.mark.before(), is_seen);
             let status = result_code(self.health());
             // A panic that comes out of a program's function is the end of that function only.

@@ -554,7 +554,7 @@ mod tests {
         let said = ClientFault {
             pid: 12,
             command: "./a".into(),
-            is_culprit: true,
+            is_faulting: true,
             error: "CUDA_ERROR_ILLEGAL_ADDRESS".into(),
             why: "a kernel".into(),
         };

@@ -4,6 +4,7 @@ use crate::graph::host_copy::HostCopy;
 use crate::program::Client;
 use crate::program::launch::submission::wire_stream;
 use crate::program::memory::copy3d::{Reached, Resolved};
+use crate::program::streams::host_functions::OwnFunction;
 use channel::request::{Copy3D, Copy3DParams};
 use cuda_api::CudaError;
 use cuda_api::handle::Handle;

@@ -24,6 +24,8 @@ mod style;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]
+mod type_names;
+#[cfg(test)]
 mod words;
 
 use anyhow::{Context, Result};

@@ -5,7 +5,7 @@ mod parse;
 pub use parse::{help, parse, version};
 
 use crate::access::{Access, AllowError, Allowed};
-use cuda_api::settings::{Percentage, Refused};
+use cuda_api::settings::{Percentage, SettingRefused};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -193,7 +193,7 @@ pub enum OptionError {
     Share(String),
     /// CPUs that are none.
     #[error("--cpus: {0}")]
-    Cpus(#[from] Refused),
+    Cpus(#[from] SettingRefused),
     /// A time that is none.
     #[error("--kernel-timeout wants seconds, at least 1, got {0:?}")]
     KernelTimeout(String),

@@ -8,7 +8,8 @@ use cuda_api::environment::{
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
 };
 use cuda_api::settings::{
-    MEMORY_LIMITS_MAX, MemoryLimit, Percentage, Priority, Refused, parse_memory_limits, size_text,
+    MEMORY_LIMITS_MAX, MemoryLimit, Percentage, Priority, SettingRefused, parse_memory_limits,
+    size_text,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -77,7 +78,7 @@ impl Settings {
         let mut settings = Settings::default();
         let mut mistakes = Vec::new();
         let value = |name| variable(name).filter(|value: &String| !value.trim().is_empty());
-        let mut refused = |name: &str, error: Refused| {
+        let mut refused = |name: &str, error: SettingRefused| {
             mistakes.push(format!("{name} is not taken: {error}"));
         };
         if let Some(text) = value(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) {

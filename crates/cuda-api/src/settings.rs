@@ -15,23 +15,23 @@ pub const MEMORY_LIMITS_MAX: usize = 32;
 
 /// Why a text is no value of a setting: what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct SettingRefused {
     /// The text.
     pub found: String,
     /// What is allowed.
     pub allowed: &'static str,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SettingRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not {}", self.found, self.allowed)
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for SettingRefused {}
 
-fn refused<T>(found: &str, allowed: &'static str) -> Result<T, Refused> {
-    Err(Refused { found: found.to_owned(), allowed })
+fn refused<T>(found: &str, allowed: &'static str) -> Result<T, SettingRefused> {
+    Err(SettingRefused { found: found.to_owned(), allowed })
 }
 
 /// What servers count of launches, and where device times come from. A provider that counts by itself
@@ -70,7 +70,7 @@ impl Counting {
     ///
     /// # Errors
     /// What is allowed, if the text is something else.
-    pub fn parse(text: &str) -> Result<Self, Refused> {
+    pub fn parse(text: &str) -> Result<Self, SettingRefused> {
         match Self::ALL.into_iter().find(|counting| counting.name() == text) {
             Some(counting) => Ok(counting),
             None => refused(text, Self::ALLOWED),
@@ -145,7 +145,7 @@ impl Percentage {
     ///
     /// # Errors
     /// What is allowed, if the text is something else.
-    pub fn parse(text: &str) -> Result<Self, Refused> {
+    pub fn parse(text: &str) -> Result<Self, SettingRefused> {
         let number = text.trim().trim_end_matches('%').trim_end();
         let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let value = if plain { number.parse::<f64>().ok() } else { None };
@@ -205,7 +205,7 @@ impl Priority {
     ///
     /// # Errors
     /// What is allowed, if the text is something else.
-    pub fn parse(text: &str) -> Result<Self, Refused> {
+    pub fn parse(text: &str) -> Result<Self, SettingRefused> {
         match text.trim() {
             "0" | "normal" => Ok(Self::Normal),
             "1" | "below" | "below-normal" => Ok(Self::BelowNormal),
@@ -232,7 +232,7 @@ pub const SIZE_MAX_ALLOWED: &str = "a size below 16 EiB: it is too large";
 ///
 /// # Errors
 /// What is allowed, if the text is something else.
-pub fn parse_size(text: &str) -> Result<u64, Refused> {
+pub fn parse_size(text: &str) -> Result<u64, SettingRefused> {
     let word = text.trim();
     let word = word.strip_suffix(['B', 'b']).map_or(word, |word| {
         // `GiB` says what `GB` means here.
@@ -289,7 +289,7 @@ pub const DEVICE_ALLOWED: &str =
 ///
 /// # Errors
 /// What is allowed, if it is neither.
-pub fn parse_device(text: &str) -> Result<&str, Refused> {
+pub fn parse_device(text: &str) -> Result<&str, SettingRefused> {
     let word = text.trim();
     let number = word.parse::<u16>().is_ok();
     let is_uuid = |digits: &str| {
@@ -322,7 +322,7 @@ pub struct MemoryLimit {
 ///
 /// # Errors
 /// What is allowed, for the first part that is something else.
-pub fn parse_memory_limits(text: &str) -> Result<Vec<MemoryLimit>, Refused> {
+pub fn parse_memory_limits(text: &str) -> Result<Vec<MemoryLimit>, SettingRefused> {
     const ALLOWED: &str = "a list of DEVICE=SIZE with commas between, as 0=1G,1=512MB";
     let mut limits = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -352,10 +352,10 @@ pub enum Cpus {
 ///
 /// # Errors
 /// What is allowed.
-pub fn parse_cpus(text: &str) -> Result<Cpus, Refused> {
+pub fn parse_cpus(text: &str) -> Result<Cpus, SettingRefused> {
     /// CPUs that a set has room for.
     const CPUS_MAX: u32 = 1024;
-    let refused = || Refused {
+    let refused = || SettingRefused {
         found: text.to_owned(),
         allowed: "a list of CPUs as 0-3,8, near (the device) or all (of the daemon's)",
     };

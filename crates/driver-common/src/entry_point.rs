@@ -8,7 +8,7 @@ use cuda_api::{CUresult, CudaError, ErrorRow, environment, error_row, wants_per_
 
 /// What a program asks cuGetProcAddress for.
 #[derive(Clone, Copy)]
-pub struct Request {
+pub struct EntryPointRequest {
     /// The function's name without its version.
     pub symbol: In<c_char>,
     /// The version of CUDA that the program was written for, as 12080 for 12.8.
@@ -17,7 +17,7 @@ pub struct Request {
     pub flags: u64,
 }
 
-impl Request {
+impl EntryPointRequest {
     /// The address that stands for a name; the outer error is one of the arguments. A driver of version
     /// `driver_version` has the symbol of an index in [`symbols::SYMBOLS`] at `address`, if it has it.
     fn find(
@@ -111,7 +111,7 @@ mod tests {
     ) -> Result<(usize, c_uint), CudaError> {
         let (mut pfn, mut status) = (core::ptr::null_mut::<c_void>(), 99);
         let (to, status_to) = (passed(&raw mut pfn), passed(&raw mut status));
-        let request = Request { symbol: passed(symbol.as_ptr()), version, flags };
+        let request = EntryPointRequest { symbol: passed(symbol.as_ptr()), version, flags };
         request
             .answer_with_status(to, status_to, 12080, |index| Some((index + 1) as *const c_void))?;
         Ok((pfn as usize, status))
@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn what_the_driver_lacks_is_not_found() {
         let mut pfn = core::ptr::without_provenance_mut::<c_void>(7);
-        let request = Request { symbol: passed(c"cuInit".as_ptr()), version: 12080, flags: 0 };
+        let request =
+            EntryPointRequest { symbol: passed(c"cuInit".as_ptr()), version: 12080, flags: 0 };
         let result = request.answer(passed(&raw mut pfn), 12080, |_| None);
         assert_eq!(result, Err(CudaError::NOT_FOUND));
         assert_eq!(pfn as usize, 7, "left alone");

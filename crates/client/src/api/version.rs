@@ -6,7 +6,7 @@ use crate::boundary::{In, Out};
 use crate::program::mode;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::{CUresult, CUuuid, CudaError};
-use driver_common::entry_point::{self, Request};
+use driver_common::entry_point::{self, EntryPointRequest};
 use std::sync::OnceLock;
 
 pub(crate) fn cuInit(flags: c_uint) -> CUresult {
@@ -26,7 +26,7 @@ pub(crate) fn cuGetProcAddress(
     version: c_int,
     flags: u64,
 ) -> CUresult {
-    let request = Request { symbol, version, flags };
+    let request = EntryPointRequest { symbol, version, flags };
     request.answer(pfn, mode::driver_version(), exported_address)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn cuGetProcAddress_v2(
     flags: u64,
     symbol_status: Out<c_uint>,
 ) -> CUresult {
-    let request = Request { symbol, version, flags };
+    let request = EntryPointRequest { symbol, version, flags };
     request.answer_with_status(pfn, symbol_status, mode::driver_version(), exported_address)
 }
 

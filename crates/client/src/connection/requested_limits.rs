@@ -6,7 +6,7 @@ use cuda_api::environment::{
     CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
     CUDA_MPS_SM_PARTITION, meant,
 };
-use cuda_api::settings::{Percentage, Priority, Refused, names_device, parse_memory_limits};
+use cuda_api::settings::{Percentage, Priority, SettingRefused, names_device, parse_memory_limits};
 
 /// Most hardware queues that a program can ask for, as NVIDIA's driver has it.
 const CONNECTIONS_MAX: u32 = 32;
@@ -57,7 +57,8 @@ fn read(
     mut mistake: impl FnMut(String),
 ) -> RequestedLimits {
     let text = |name| variable(name).filter(|value| !value.trim().is_empty());
-    let mut kept = |name: &str, error: Refused| mistake(format!("{name} is not taken: {error}"));
+    let mut kept =
+        |name: &str, error: SettingRefused| mistake(format!("{name} is not taken: {error}"));
     let mut requested = RequestedLimits::default();
     // The variable is about each context then.
     let name = CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING;
@@ -86,7 +87,7 @@ fn read(
             Ok(number @ 1..=CONNECTIONS_MAX) => requested.connections = number,
             _ => {
                 let allowed = "a number of queues from 1 to 32";
-                kept(CUDA_DEVICE_MAX_CONNECTIONS, Refused { found: text, allowed });
+                kept(CUDA_DEVICE_MAX_CONNECTIONS, SettingRefused { found: text, allowed });
             }
         }
     }

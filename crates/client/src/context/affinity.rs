@@ -10,7 +10,7 @@ use cuda_api::environment::{
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING,
 };
 use cuda_api::handle::Handle;
-use cuda_api::settings::{Percentage, Refused};
+use cuda_api::settings::{Percentage, SettingRefused};
 use cuda_api::{CUcontext, CUresult, CudaError};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -99,7 +99,7 @@ pub(crate) fn is_per_context() -> bool {
 }
 
 /// The share that a context made now is to have; `None`: all that the program has.
-pub(crate) fn share_now() -> Result<Option<Percentage>, Refused> {
+pub(crate) fn share_now() -> Result<Option<Percentage>, SettingRefused> {
     if !is_per_context() {
         return Ok(None);
     }

@@ -108,7 +108,7 @@ impl CgroupRoute {
 impl DeviceLimits {
     /// Takes a value by its key's name on the command line; false if there is no such key.
     fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        let text = |error: cuda_api::settings::Refused| format!("{key}: {error}");
+        let text = |error: cuda_api::settings::SettingRefused| format!("{key}: {error}");
         match key {
             "pinned-memory-limit" => {
                 self.memory = Some((parse_size(value).map_err(text)?, value.to_owned()));
@@ -137,7 +137,7 @@ impl DeviceLimits {
 impl NamespaceLimits {
     /// Takes a value by its key's name on the command line; false if there is no such key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        let text = |error: cuda_api::settings::Refused| format!("{key}: {error}");
+        let text = |error: cuda_api::settings::SettingRefused| format!("{key}: {error}");
         match key {
             "pinned-memory-limit" if value == "none" => self.memory = None,
             "pinned-memory-limit" => {

@@ -2,7 +2,7 @@
 
 use cuda_api::symbols::SYMBOLS;
 use cuda_api::*;
-use driver_common::entry_point::{self, Request};
+use driver_common::entry_point::{self, EntryPointRequest};
 
 use super::tables::driver_version;
 use super::{driver, exported, exports};
@@ -23,14 +23,14 @@ exports! {
     fn cuGetProcAddress(
         symbol: *const c_char, pfn: *mut *mut c_void, version: c_int, flags: u64,
     ) {
-        Request { symbol, version, flags }.answer(pfn, driver_version(), address)
+        EntryPointRequest { symbol, version, flags }.answer(pfn, driver_version(), address)
     }
 
     fn cuGetProcAddress_v2(
         symbol: *const c_char, pfn: *mut *mut c_void, version: c_int, flags: u64,
         symbol_status: *mut c_uint,
     ) {
-        let request = Request { symbol, version, flags };
+        let request = EntryPointRequest { symbol, version, flags };
         request.answer_with_status(pfn, symbol_status, driver_version(), address)
     }
 

@@ -202,6 +202,7 @@ fn flags_within(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_api::CUlaunchAttribute;
 
     #[test]
     fn the_domain_that_collective_libraries_ask_for_is_kept() {

@@ -33,34 +33,36 @@ const ROWS_MAX: usize = 4;
 #[derive(Clone, Copy)]
 struct Room(MaybeUninit<[u8; 64]>);
 
-/// Room for `N` vectors, which are kept one behind the other. They are made for each vector of lanes, so
-/// that what is not pushed is not written either.
+/// Room for `N` vectors of one type. They are made for each vector of lanes, so that what is not pushed is not
+/// written either.
 pub(super) struct Vectors<const N: usize> {
     rows: [Room; N],
-    /// Bytes that have been written.
-    bytes: usize,
+    count: usize,
+    /// Bytes of each.
+    width: usize,
 }
 
 impl<const N: usize> Vectors<N> {
     pub(super) fn new() -> Self {
-        Self { rows: [Room(MaybeUninit::uninit()); N], bytes: 0 }
+        Self { rows: [Room(MaybeUninit::uninit()); N], count: 0, width: 0 }
     }
 
     #[inline(always)]
     pub(super) fn push<V: Lane>(&mut self, vector: V) {
-        assert!(self.bytes + size_of::<V>() <= size_of_val(&self.rows));
-        // SAFETY: there is room.
-        unsafe { self.rows.as_mut_ptr().byte_add(self.bytes).cast::<V>().write_unaligned(vector) };
-        self.bytes += size_of::<V>();
+        const { assert!(size_of::<V>() <= size_of::<Room>()) };
+        assert!(self.count == 0 || self.width == size_of::<V>(), "vectors of one type");
+        // SAFETY: a row has room.
+        unsafe { (&raw mut self.rows[self.count]).cast::<V>().write_unaligned(vector) };
+        self.width = size_of::<V>();
+        self.count += 1;
     }
 
-    /// The `i`-th one, if all are of this type.
+    /// The `i`-th one, which must have been pushed as this type.
     #[inline(always)]
     pub(super) fn get<V: Lane>(&self, i: usize) -> V {
-        let behind = i * size_of::<V>();
-        assert!(behind + size_of::<V>() <= self.bytes);
+        assert!(i < self.count && size_of::<V>() == self.width);
         // SAFETY: the bytes were written, and any bytes are a vector.
-        unsafe { self.rows.as_ptr().byte_add(behind).cast::<V>().read_unaligned() }
+        unsafe { (&raw const self.rows[i]).cast::<V>().read_unaligned() }
     }
 }
 

@@ -18,7 +18,7 @@ use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CUstream};
 use std::time::{Duration, Instant};
 
-/// As [`REQUESTS_PER_LOOK`](crate::session::REQUESTS_PER_LOOK), while fences are kept back for which a thread may wait.
+/// As `REQUESTS_PER_LOOK` in `submission.rs`, while fences are kept back for which a thread may wait.
 pub(in crate::session) const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
 
 /// Most kernels since the last fence of a stream behind which one is kept back.

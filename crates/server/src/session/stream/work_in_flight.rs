@@ -6,7 +6,7 @@
 //! client that does not keep to it, or of one with very many streams. While clients are kept apart by
 //! [`scheduling`](crate::scheduling), their work in flight is also counted by predicted time, and
 //! marked in small steps. Whether a client may submit at all is asked in
-//! [`admission`](crate::session::policy::admission).
+//! [`admission`](super::admission).
 
 use crate::device::{Event, HARDWARE_QUEUES, SHALLOW_KERNELS, Share};
 use crate::meter::ClientCounters;

@@ -55,7 +55,7 @@ pub fn pinned<T: ValidAsZeroBits + DeviceRepr>(
     length: usize,
     flags: u32,
 ) -> Result<PinnedHostSlice<T>> {
-    // SAFETY: it is filled before anyone reads it, with zeros, which are a value of the type.
+    // SAFETY: it is filled with zeros before it is read, which are a value of the type.
     unsafe {
         let mut memory = context.alloc_pinned_with_flags::<T>(length, flags).map_err(failed)?;
         memory.as_mut_ptr().map_err(failed)?.write_bytes(0, length);

@@ -42,7 +42,7 @@ pub fn may_reach(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The descriptor of a number that someone else keeps open while it is used.
+/// The descriptor of a number that its owner keeps open while it is used.
 ///
 /// # Errors
 /// EBADF if it is not open.

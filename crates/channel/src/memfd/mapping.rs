@@ -17,7 +17,7 @@ pub struct Mapping {
     owner: Owner,
 }
 
-/// Who has a mapping's addresses.
+/// The owner of a mapping's addresses.
 #[derive(Debug)]
 enum Owner {
     Mapping {

@@ -24,7 +24,7 @@ impl Memory {
         let file = self.common.shared.open_memory([request.low, request.high], request.bytes)?;
         let physical = Rc::new(Physical::import(&self.share, &file)?);
         let (address, bytes) = (request.address.0, request.bytes);
-        // Its maker may go: then it is this client alone who keeps it.
+        // Its maker may go: then this client alone keeps it.
         let charge = Rc::new(self.account.charge_new(bytes)?);
         self.map((&physical, Some(charge)), address, bytes, 0)?;
         if let Err(error) = self.set_access(address, bytes, vmm::ACCESS_READ_WRITE) {

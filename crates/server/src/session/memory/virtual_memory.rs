@@ -150,7 +150,7 @@ impl Memory {
     pub(in crate::session) fn map_memory(&mut self, request: MapMemory) -> CUresult {
         let (physical, charge) = self.virtual_memory.memories.get(request.memory)?;
         let (physical, charge) = (physical.clone(), charge.clone());
-        // What was imported may outlive its maker: then it is this client alone who keeps it.
+        // What was imported may outlive its maker: then this client alone keeps it.
         let charge = match charge {
             Some(charge) => charge,
             None => Rc::new(self.account.charge(request.bytes)?),
